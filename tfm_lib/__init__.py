@@ -1,0 +1,16 @@
+"""The finished definitions of the course, in the order in which the lessons meet them.
+
+masks -> attention -> positions -> layers -> model        what the model is
+newsroom -> summaries -> training -> decoding -> scoring  how it learns, writes and is judged
+tracing -> plots                                          how to look inside
+
+One legend of axes, used in every shape comment:
+
+    B  batch (independent examples)         D  d_model, the width of a token's vector
+    H  heads                                K  width of one head, D / H
+    T  query positions (the target side)    V  size of the vocabulary
+    S  key positions (the source side)
+
+One rule for masks: boolean, True means "may attend", broadcastable to (B, H, T, S), combined with `&`.
+`F.scaled_dot_product_attention` reads a mask that way; `nn.MultiheadAttention` reads it the opposite way.
+"""

@@ -1,0 +1,129 @@
+"""Attention: a query looks things up softly among keys, and returns a mixture of their values."""
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfm_lib.masks import check_mask, masked_softmax
+
+
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
+    """How much each query attends to each key: softmax(query key^T / sqrt(K)).
+
+    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S) -> (..., T, S).
+    Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
+    """
+    _check_widths(query, key)
+    scores = query @ key.transpose(-2, -1) / sqrt(query.shape[-1])  # (..., T, S)
+    return masked_softmax(scores, mask)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """The values, mixed by `attention_weights`, in one fused kernel that never stores the weights.
+
+    query (..., T, K), key (..., S, K), value (..., S, any width), mask (..., T, S) -> (..., T, width of value).
+    dropout: the probability with which a weight is set to zero; the caller passes 0 outside training.
+    Raises ValueError or TypeError for widths, lengths or a mask that don't fit.
+    Source: Vaswani et al. 2017, equation 1; Dao et al. 2022 for the kernel.
+    """
+    _check_widths(query, key)
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"every key needs one value, got {key.shape[-2]} keys and {value.shape[-2]} values")
+    if mask is not None:
+        check_mask(mask, (*query.shape[:-1], key.shape[-2]), query.device)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+
+def _check_widths(query: Tensor, key: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"a dot product needs equal widths, got queries of width {query.shape[-1]} and keys of width "
+            f"{key.shape[-1]}; project one of them with nn.Linear, or use AdditiveAttention"
+        )
+
+
+class AdditiveAttention(nn.Module):
+    """Attention whose score is a small network: w . tanh(W_q query + W_k key), for widths that differ.
+
+    query (B, T, query_size), key (B, S, key_size), value (B, S, any width), mask (B, T, S) or broadcastable
+    -> (B, T, width of value). Source: Bahdanau et al. 2015, appendix A.1.2.
+    """
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.query_proj = nn.Linear(query_size, hidden_size, bias=False)
+        self.key_proj = nn.Linear(key_size, hidden_size, bias=False)
+        self.score = nn.Linear(hidden_size, 1, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def weights(self, query: Tensor, key: Tensor, mask_or_lengths: Tensor | None = None) -> Tensor:
+        """How much each query attends to each key -> (B, T, S)."""
+        query, key = self.query_proj(query), self.key_proj(key)  # (B, T, hidden), (B, S, hidden)
+        pairs = query[:, :, None, :] + key[:, None, :, :]  # (B, T, S, hidden): every query with every key
+        scores = self.score(pairs.tanh()).squeeze(-1)  # (B, T, S)
+        return masked_softmax(scores, mask_or_lengths)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask_or_lengths: Tensor | None = None) -> Tensor:
+        return self.dropout(self.weights(query, key, mask_or_lengths)) @ value  # (B, T, width of value)
+
+
+class Cache(Protocol):
+    """All that attention knows of a cache; tfm_lib.decoding has one."""
+
+    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Take the new keys and values (B, H, new, K), give back all so far (B, H, S, K)."""
+        ...
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each on its own slice of the projected vectors.
+
+    query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
+    dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
+    Raises ValueError where num_heads does not divide d_model. Source: Vaswani et al. 2017, section 3.2.2.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if num_heads < 1 or d_model % num_heads:
+            raise ValueError(
+                f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}; "
+                f"choose for example d_model={max(1, num_heads) * max(1, d_model // max(1, num_heads))}"
+            )
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query_proj = nn.Linear(d_model, d_model)
+        self.key_proj = nn.Linear(d_model, d_model)
+        self.value_proj = nn.Linear(d_model, d_model)
+        self.output_proj = nn.Linear(d_model, d_model)
+        self.on_weights: Callable[[Tensor], None] | None = None  # set by tfm_lib.tracing.record_attention
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        query = self._split(self.query_proj(query))  # (B, H, T, K)
+        key, value = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, S, K)
+        if cache is not None:
+            key, value = cache.update(key, value)
+        dropout = self.dropout if self.training else 0.0
+        if self.on_weights is None:
+            mixed = attention(query, key, value, mask, dropout)  # (B, H, T, K)
+        else:  # the fused kernel never holds the weights, so whoever wants to see them gets the formula
+            weights = attention_weights(query, key, mask)  # (B, H, T, S)
+            self.on_weights(weights)
+            mixed = F.dropout(weights, dropout) @ value  # (B, H, T, K)
+        return self.output_proj(self._merge(mixed))  # (B, T, D)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
+
+    def _merge(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2).flatten(2)  # (B, H, T, K) -> (B, T, H, K) -> (B, T, D)

@@ -1,0 +1,111 @@
+"""Layers: attention and a small network, each wrapped in a residual with a norm."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from tfm_lib.attention import Cache, MultiHeadAttention
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+
+
+class FeedForward(nn.Module):
+    """The same two-layer network at every position: (..., D) -> (..., d_ff) -> (..., D).
+
+    Raises ValueError for an unknown activation. Source: Vaswani et al. 2017, section 3.3.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: str = "relu") -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+        self.expand = nn.Linear(d_model, d_ff)
+        self.activation = ACTIVATIONS[activation]()
+        self.contract = nn.Linear(d_ff, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.contract(self.activation(self.expand(x)))  # (..., D)
+
+
+class Residual(nn.Module):
+    """A way around a sub-layer, with dropout on what the sub-layer adds, and a LayerNorm.
+
+    Post-norm (the paper): norm(x + dropout(sublayer(x))).
+    Pre-norm: x + dropout(sublayer(norm(x))); a stack of such layers needs one more norm at its end.
+    Source: Vaswani et al. 2017, sections 3.1 and 5.4; Xiong et al. 2020 for the two orders.
+    """
+
+    def __init__(self, d_model: int, dropout: float = 0.1, norm_first: bool = False) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward: x (B, S, D), mask broadcastable to (B, H, S, S) -> (B, S, D).
+
+    Source: Vaswani et al. 2017, section 3.1.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.1,
+        norm_first: bool = False,
+        activation: str = "relu",
+    ) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, num_heads)
+        self.feed_forward = FeedForward(d_model, d_ff, activation)
+        self.around_self_attention = Residual(d_model, dropout, norm_first)
+        self.around_feed_forward = Residual(d_model, dropout, norm_first)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask))
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over the target, cross-attention to the memory, then feed-forward.
+
+    x (B, T, D), memory (B, S, D), masks broadcastable to (B, H, T, T) and (B, H, T, S) -> (B, T, D).
+    cache: one for each of the two attentions. Source: Vaswani et al. 2017, section 3.1.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.1,
+        norm_first: bool = False,
+        activation: str = "relu",
+    ) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, num_heads)
+        self.cross_attention = MultiHeadAttention(d_model, num_heads)
+        self.feed_forward = FeedForward(d_model, d_ff, activation)
+        self.around_self_attention = Residual(d_model, dropout, norm_first)
+        self.around_cross_attention = Residual(d_model, dropout, norm_first)
+        self.around_feed_forward = Residual(d_model, dropout, norm_first)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: tuple[Cache, Cache] | tuple[None, None] = (None, None),
+    ) -> Tensor:
+        own, cross = cache
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own))
+        x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, memory, memory_mask, cross))
+        return self.around_feed_forward(x, self.feed_forward)

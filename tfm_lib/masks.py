@@ -1,0 +1,113 @@
+"""What may be seen: masks, and the softmax that obeys them.
+
+A mask is boolean, True means "may attend", and it broadcasts to the scores' shape (B, H, T, S).
+Combine masks with `&`. Masks hide keys, never query rows. A query that may attend to nothing gets
+weights of zero and a gradient of zero, in every dtype.
+"""
+
+import torch
+from torch import Tensor
+
+
+def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
+    """True at the keys that are real tokens. ids (B, S) -> (B, 1, 1, S)."""
+    if ids.dim() != 2:
+        raise ValueError(f"ids must have shape (batch, length), got {tuple(ids.shape)}; for one sequence use ids[None]")
+    return (ids != pad_id)[:, None, None, :]  # (B, 1, 1, S)
+
+
+def causal_mask(length: int, past: int = 0, device: torch.device | str | None = None) -> Tensor:
+    """True where a key is not in the query's future -> (1, 1, length, past + length).
+
+    The queries are the last `length` of `past + length` positions, as in decoding with a cache.
+    """
+    if length < 0 or past < 0:
+        raise ValueError(f"length and past count positions and can't be negative, got {length} and {past}")
+    query = torch.arange(past, past + length, device=device)[:, None]  # (T, 1)
+    key = torch.arange(past + length, device=device)  # (S,)
+    return (key <= query)[None, None]  # (1, 1, T, S)
+
+
+def length_mask(lengths: Tensor, max_length: int) -> Tensor:
+    """True at the first `lengths` keys: (B,) -> (B, 1, 1, S), or one length a query: (B, T) -> (B, 1, T, S).
+
+    Raises TypeError unless the lengths are integers, ValueError for another rank or a length outside 0..S.
+    """
+    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
+        raise TypeError(f"lengths must be integers, got {lengths.dtype}; convert them with lengths.long()")
+    if lengths.dim() not in (1, 2):
+        raise ValueError(f"lengths must have shape (batch,) or (batch, queries), got {tuple(lengths.shape)}")
+    if lengths.numel() and (lengths.min() < 0 or lengths.max() > max_length):
+        raise ValueError(
+            f"lengths must lie in 0..{max_length}, the number of keys, got {lengths.min()} to {lengths.max()}; "
+            "count the real keys of each row"
+        )
+    per_query = lengths[:, None, None, None] if lengths.dim() == 1 else lengths[:, None, :, None]
+    return torch.arange(max_length, device=lengths.device) < per_query  # (B, 1, 1 or T, S)
+
+
+def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...], device: torch.device) -> None:
+    """Raise TypeError or ValueError unless `mask` is boolean, on `device`, and broadcasts to the scores' `shape`."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(
+            f"a mask must be a boolean tensor in which True means 'may attend', got {kind}; "
+            "use mask.bool() for one of ones and zeros, mask == 0 for one of 0 and -inf"
+        )
+    if mask.device != device:
+        raise ValueError(f"the mask is on {mask.device} but the scores are on {device}; use mask.to(scores.device)")
+    fits = mask.dim() <= len(shape) and all(
+        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not broadcast to the scores' shape {tuple(shape)}; "
+            "the last two axes are (queries, keys), and the axes before them must be 1 or equal"
+        )
+
+
+def masked_softmax(scores: Tensor, mask_or_lengths: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis, the keys, in which hidden keys get exactly 0 (the input is left unchanged).
+
+    scores: (B, T, S) or (B, H, T, S), any float dtype; with a mask or nothing, any rank.
+    mask_or_lengths: nothing, a boolean mask (True = may attend), or integer lengths as d2l takes them:
+        (B,) one number of valid keys an example, or (B, T) one a query.
+    Returns the weights in the shape of scores. They sum to 1 over the keys, or to 0 where no key may be seen.
+    Raises ValueError or TypeError for a wrong rank, length, dtype, range or device.
+    Source: Vaswani et al. 2017, section 3.2.3 ("masking out").
+    """
+    if not isinstance(scores, Tensor) or not scores.dtype.is_floating_point:
+        kind = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"scores must be a tensor of floats, got {kind}; use scores.float()")
+    if scores.dim() == 0:
+        raise ValueError("scores must have at least one axis, the keys, got a single number")
+    if mask_or_lengths is None:
+        return scores.softmax(-1)
+    if not isinstance(mask_or_lengths, Tensor):
+        raise TypeError(
+            f"lengths or a mask must be a tensor, got {type(mask_or_lengths).__name__}; use torch.tensor(...)"
+        )
+    mask = mask_or_lengths
+    if mask.dtype != torch.bool:
+        mask = _mask_from_lengths(mask, scores)
+    check_mask(mask, scores.shape, scores.device)
+    nothing_seen = ~mask.any(-1, keepdim=True)
+    # A row of only -inf would be NaN, in the gradient too: give such a row any finite scores, then weights of 0.
+    scores = scores.masked_fill(~mask, -torch.inf).masked_fill(nothing_seen, 0.0)
+    return scores.softmax(-1).masked_fill(~mask, 0.0)
+
+
+def _mask_from_lengths(lengths: Tensor, scores: Tensor) -> Tensor:
+    if scores.dim() not in (3, 4):
+        raise ValueError(
+            f"with lengths, scores must have shape (batch, queries, keys) or (batch, heads, queries, keys), "
+            f"got {tuple(scores.shape)}; add the missing axes, or pass a boolean mask"
+        )
+    wanted = (scores.shape[0],) if lengths.dim() == 1 else (scores.shape[0], scores.shape[-2])
+    if tuple(lengths.shape) != wanted:
+        raise ValueError(
+            f"lengths of shape {tuple(lengths.shape)} don't fit scores of shape {tuple(scores.shape)}; give one length "
+            f"an example, ({scores.shape[0]},), or one a query, ({scores.shape[0]}, {scores.shape[-2]})"
+        )
+    mask = length_mask(lengths, scores.shape[-1])  # (B, 1, 1 or T, S)
+    return mask if scores.dim() == 4 else mask.squeeze(1)

@@ -1,0 +1,245 @@
+"""The encoder-decoder Transformer: embeddings, two stacks, and one path through them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from tfm_lib.attention import Cache
+from tfm_lib.layers import ACTIVATIONS, DecoderLayer, EncoderLayer
+from tfm_lib.masks import causal_mask, padding_mask
+from tfm_lib.positions import LearnedPositions, SinusoidalPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Everything that decides a model's shape. The defaults are the base model of the 2017 paper (table 3).
+
+    Raises ValueError where the values can't be or don't fit each other.
+    """
+
+    vocab_size: int
+    d_model: int = 512
+    num_heads: int = 8
+    d_ff: int = 2048
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dropout: float = 0.1
+    max_length: int = 512  # positions, on either side
+    norm_first: bool = False  # pre-norm, which adds a norm at the end of each stack
+    activation: str = "relu"  # or gelu, silu
+    positions: str = "sinusoidal"  # or learned
+    interleaved: bool = True  # sinusoids: sine and cosine alternate; False: in halves
+    position_offset: int = 0  # position p reads row p + offset of its table
+    embed_scale: float | None = None  # None: sqrt(d_model)
+    embed_norm: bool = False  # a LayerNorm after embedding plus position
+    tied: bool = True  # one table for source, target and output
+    logits_bias: bool = False  # a bias on the logits
+    pad_id: int = 0  # the three ids may equal each other, as in BART and Marian
+    start_id: int = 1
+    eos_id: int = 2
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size",
+            "d_model",
+            "num_heads",
+            "d_ff",
+            "num_encoder_layers",
+            "num_decoder_layers",
+            "max_length",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        d_model, heads = self.d_model, self.num_heads
+        rules = [
+            (d_model % heads == 0, f"num_heads must divide d_model, got d_model={d_model} and num_heads={heads}; "
+             f"choose for example d_model={heads * max(1, d_model // heads)}"),
+            (0 <= self.dropout < 1, f"dropout is a probability in [0, 1), got {self.dropout}"),
+            (self.activation in ACTIVATIONS,
+             f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"),
+            (self.positions in ("sinusoidal", "learned"),
+             f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}"),
+            (self.positions == "learned" or d_model % 2 == 0,
+             f"sinusoids need an even d_model, got {d_model}; use {d_model + 1}, or positions='learned'"),
+            (self.position_offset >= 0, f"position_offset can't be negative, got {self.position_offset}"),
+            *((0 <= getattr(self, name) < self.vocab_size,
+               f"{name} must be an id of the vocabulary, 0..{self.vocab_size - 1}, got {getattr(self, name)}")
+              for name in ("pad_id", "start_id", "eos_id")),
+        ]  # fmt: skip
+        for holds, message in rules:
+            if not holds:
+                raise ValueError(message)
+
+    @property
+    def scale(self) -> float:
+        """What a token's embedding is multiplied by (section 3.4)."""
+        return sqrt(self.d_model) if self.embed_scale is None else self.embed_scale
+
+
+class InputEmbedding(nn.Module):
+    """Token ids (B, T) to vectors (B, T, D): scaled embedding, plus position, norm if wanted, dropout."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.scale = config.scale
+        sizes = (config.d_model, config.max_length, config.position_offset)
+        self.positions = (
+            LearnedPositions(*sizes)
+            if config.positions == "learned"
+            else SinusoidalPositions(*sizes, config.interleaved)
+        )
+        self.norm = nn.LayerNorm(config.d_model) if config.embed_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, ids: Tensor, past: int = 0) -> Tensor:
+        self._check(ids)
+        x = self.tokens(ids) * self.scale  # (B, T, D)
+        return self.dropout(self.norm(self.positions(x, past)))  # (B, T, D)
+
+    def _check(self, ids: Tensor) -> None:
+        if ids.dim() != 2 or ids.dtype.is_floating_point:
+            raise ValueError(
+                f"token ids must be integers of shape (batch, length), got {ids.dtype} of shape {tuple(ids.shape)}; "
+                "for one sequence use ids[None]"
+            )
+        # On a GPU this would wait for the card at every step, and its own kernel refuses such ids anyway.
+        if ids.device.type == "cpu" and ids.numel():
+            low, high = ids.aminmax()
+            if low < 0 or high >= self.tokens.num_embeddings:
+                raise ValueError(
+                    f"token ids must lie in 0..{self.tokens.num_embeddings - 1}, got {low} to {high}; "
+                    "encode the text with the vocabulary that this model was built for"
+                )
+
+
+class Encoder(nn.Module):
+    """The source side: ids (B, S), mask broadcastable to (B, H, S, S) -> memory (B, S, D)."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = InputEmbedding(config, tokens)
+        sizes = (
+            config.d_model,
+            config.num_heads,
+            config.d_ff,
+            config.dropout,
+            config.norm_first,
+            config.activation,
+        )
+        self.layers = nn.ModuleList([EncoderLayer(*sizes) for _ in range(config.num_encoder_layers)])
+        self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.embedding(ids)  # (B, S, D)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class DecoderCache(Protocol):
+    """What the decoder asks of a cache; tfm_lib.decoding has one."""
+
+    length: int  # positions that were decoded before
+    layers: Sequence[tuple[Cache, Cache]]  # for each layer: self-attention, cross-attention
+
+
+class Decoder(nn.Module):
+    """The target side: ids (B, T), memory (B, S, D) and two masks -> (B, T, D)."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = InputEmbedding(config, tokens)
+        sizes = (
+            config.d_model,
+            config.num_heads,
+            config.d_ff,
+            config.dropout,
+            config.norm_first,
+            config.activation,
+        )
+        self.layers = nn.ModuleList([DecoderLayer(*sizes) for _ in range(config.num_decoder_layers)])
+        self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+
+    def forward(
+        self,
+        ids: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        past = 0 if cache is None else cache.length
+        future = causal_mask(ids.shape[1], past, ids.device)  # (1, 1, T, past + T)
+        mask = future if mask is None else future & mask
+        if past:
+            memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
+        x = self.embedding(ids, past)  # (B, T, D)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, memory, mask, memory_mask, (None, None) if cache is None else cache.layers[i])
+        return self.norm(x)
+
+
+class Transformer(nn.Module):
+    """The whole model. `encode` and `decode` are the only way through it, for training and decoding alike.
+
+    At the start: embeddings N(0, 1 / d_model), learned positions as wide as a scaled embedding, an untied output
+    N(0, 0.02^2), every other matrix Xavier uniform, biases 0, LayerNorm 1 and 0.
+    Source: Vaswani et al. 2017; Glorot and Bengio 2010 for Xavier.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = Encoder(config, tokens)
+        self.decoder = Decoder(config, tokens if config.tied else nn.Embedding(config.vocab_size, config.d_model))
+        self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.logits_bias)
+        if config.tied:
+            self.output.weight = tokens.weight  # one storage, three uses (section 3.4)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        # An output row this small starts the loss near ln V. A tied one is set with the embeddings below.
+        nn.init.normal_(self.output.weight, std=0.02)
+        for embedding in (self.encoder.embedding, self.decoder.embedding):
+            nn.init.normal_(embedding.tokens.weight, std=self.config.d_model**-0.5)
+            if isinstance(embedding.positions, LearnedPositions):
+                nn.init.normal_(embedding.positions.table, std=self.config.scale * self.config.d_model**-0.5)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """src (B, S) and the decoder's input tgt (B, T) -> logits of every next token (B, T, V).
+
+        Source padding is hidden. Targets are padded on the right, where the causal mask protects the real rows.
+        """
+        src_mask = padding_mask(src, self.config.pad_id)
+        return self.decode(tgt, self.encode(src, src_mask), src_mask)
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """src (B, S) -> memory (B, S, D). Without a mask, the tokens equal to pad_id are hidden."""
+        if src_mask is None:
+            src_mask = padding_mask(src, self.config.pad_id)
+        return self.encoder(src, src_mask)
+
+    def decode(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        tgt_mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """tgt (B, T), memory (B, S, D), src_mask (B, 1, 1, S) or None -> logits (B, T, V).
+
+        The future is always hidden. A mask of padding is never guessed from the target's ids, since start_id may
+        equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds only the tokens that it has not seen.
+        """
+        return self.output(self.decoder(tgt, memory, src_mask, tgt_mask, cache))  # (B, T, V)
