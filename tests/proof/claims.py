@@ -1,0 +1,150 @@
+"""What a claim may be. A claim is an expression over the names of its notebook that must be true.
+
+    The variance is near 64 <!-- claim: 60 < scores.var() < 68 -->.
+
+It is evaluated as an expression, so it can bind no name; what else would change the notebook's state is refused
+here. And it has to hold its sentence to its number: a claim that is true of something else proves nothing.
+"""
+
+import ast
+import builtins
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+# Calls that change what they are called on, draw random numbers, or reach outside the notebook. A name that ends
+# in one underscore is refused too: so torch marks the methods that work in place.
+CHANGES_STATE = frozenset(
+    """append extend insert pop popitem remove clear update add discard sort reverse setdefault
+    setattr delattr exec eval open print input next send close write seed manual_seed backward step
+    zero_grad train load_state_dict register_forward_hook register_buffer register_parameter
+    rand randn randint randperm rand_like randn_like normal uniform multinomial bernoulli dropout
+    shuffle choice choices sample random integers standard_normal __import__ __setattr__ __setitem__""".split()
+)
+COMPARES = frozenset(["isclose", "allclose", "equal", "array_equal", "tensor", "abs", "all", "any"])
+MAX_RELATIVE_WIDTH = 2.0  # bounds further apart than twice the number say little about it
+
+
+class ClaimError(ValueError):
+    """A claim that breaks a rule; the message says which, and what to write instead."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the comparisons of one claim say in numbers: exact values, and intervals with two ends."""
+
+    values: frozenset[float]
+    intervals: tuple[tuple[float, float], ...]
+
+    def enclose(self, number: float) -> bool:
+        """True if the claim names `number`, or keeps something between two bounds around it."""
+        if any(math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values):
+            return True
+        return any(
+            low <= number <= high and (number == 0 or high - low <= MAX_RELATIVE_WIDTH * abs(number))
+            for low, high in self.intervals
+        )
+
+
+def check_claim(expression: str) -> None:
+    """Raises ClaimError unless `expression` is one expression that reads the notebook and changes nothing."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except SyntaxError as error:
+        raise ClaimError(f"is not a Python expression ({error.msg})") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
+            raise ClaimError("assigns or waits; a claim only compares values that the cells above it made")
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            in_place = name.endswith("_") and not name.endswith("__")
+            if name in CHANGES_STATE or in_place:
+                raise ClaimError(f"calls {name}(), which may change state; compute it in a cell, and compare here")
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if not any(not hasattr(builtins, name) for name in names):
+        raise ClaimError("reads no name of the notebook, so it can never become false")
+
+
+@dataclass
+class _Ends:
+    """The bounds of one compared expression, as its comparisons are read."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+
+@dataclass
+class _Reader(ast.NodeVisitor):
+    """Collects the numbers that a claim compares with; an index, a keyword or a rounding is no such number."""
+
+    values: set[float] = field(default_factory=set)
+    ends: dict[str, _Ends] = field(default_factory=lambda: defaultdict(_Ends))
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        operands = [node.left, *node.comparators]
+        for left, operator, right in zip(operands, node.ops, operands[1:], strict=False):
+            if isinstance(operator, ast.Gt | ast.GtE):
+                left, right = right, left
+            elif not isinstance(operator, ast.Lt | ast.LtE):
+                continue
+            low, high = constant(left), constant(right)
+            if low is not None and high is None:
+                ends = self.ends[ast.dump(right)]
+                ends.low = max(ends.low, low)
+            elif high is not None and low is None:
+                ends = self.ends[ast.dump(left)]
+                ends.high = min(ends.high, high)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        self.visit(node.func)
+        for argument in node.args:  # a bare number is an axis or a size, unless values are compared
+            if name in COMPARES or constant(argument) is None:
+                self.visit(argument)
+
+    def generic_visit(self, node: ast.AST) -> None:
+        value = constant(node)
+        if value is None:
+            super().generic_visit(node)
+        else:
+            self.values.add(value)
+
+
+def constant(node: ast.AST) -> float | None:
+    """The number that `node` writes out (`-2`, `1 / 3`, `2 ** 10`), or None."""
+    if isinstance(node, ast.Constant):
+        number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        return float(node.value) if number else None
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        parts = list(ast.walk(node))
+        arithmetic = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+        if all(isinstance(part, arithmetic) for part in parts):
+            try:
+                value = eval(compile(ast.Expression(node), "<claim>", "eval"), {"__builtins__": {}})
+                return float(value)
+            except (ArithmeticError, TypeError, ValueError):
+                return None
+    return None
+
+
+def bounds(expression: str) -> Bounds:
+    """The numbers that a claim holds its sentence to."""
+    reader = _Reader()
+    reader.visit(ast.parse(expression.strip(), mode="eval"))
+    ends = [(e.low, e.high) for e in reader.ends.values() if math.isfinite(e.low) and math.isfinite(e.high)]
+    return Bounds(frozenset(reader.values), tuple(ends))
+
+
+def operands(expression: str) -> list[str]:
+    """The compared parts of a claim that are no plain numbers, as source: what to show when it is false."""
+    tree = ast.parse(expression.strip(), mode="eval")
+    parts = [o for n in ast.walk(tree) if isinstance(n, ast.Compare) for o in (n.left, *n.comparators)]
+    bound = {n.id for c in ast.walk(tree) if isinstance(c, ast.comprehension) for n in ast.walk(c.target)
+             if isinstance(n, ast.Name)}
+    parts = parts or [n for n in ast.walk(tree) if isinstance(n, ast.Name) and not hasattr(builtins, n.id)]
+    free = [p for p in parts if not any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(p))]
+    return list(dict.fromkeys(ast.unparse(part) for part in free if not isinstance(part, ast.Constant)))

@@ -1,0 +1,187 @@
+"""What can be checked of a notebook without running it. Each function yields its findings as sentences."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tests.proof.cells import METADATA, code_cells, tags
+from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
+from tests.proof.prose import EXACT_FORM, Sentence, comments, mask, sentences
+from tests.proof.stamp import is_setup, repository, setup_source
+
+MAX_LINES = 25
+KNOWN_TAGS = {
+    "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
+    "raises-exception": "the error is what the lesson shows",
+    "expects-nan": "the nan or inf is what the lesson shows",
+}
+CELL_METADATA = {"tags", "reason", "jupyter"}
+NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
+MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
+VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
+
+
+def lint(path: Path, book: NotebookNode) -> list[str]:
+    """Everything that is wrong with the notebook of a lesson, a sentence each; empty if nothing is."""
+    checks = (format_findings, title_findings, setup_findings, execution_findings, output_findings, source_findings)
+    found = [finding for check in checks for finding in check(book)]
+    for place, cell in enumerate(book.cells):
+        if cell.cell_type == "markdown":
+            found += [f"{where(place, cell)}: {finding}" for finding in prose_findings(cell.source)]
+    return found
+
+
+def where(place: int, cell: NotebookNode) -> str:
+    """A cell as a reader finds it: its number among all cells, and the start of its text."""
+    first = next((line for line in cell.source.splitlines() if line.strip()), "")
+    return f"{cell.cell_type} cell {place + 1} ({first[:40].strip()!r})"
+
+
+def format_findings(book: NotebookNode) -> Iterator[str]:
+    """The file itself: valid, with ids, and without what an editor left in it."""
+    ids = [cell.get("id") for cell in book.cells]
+    if None in ids or len(set(ids)) < len(ids):
+        yield "every cell needs an id of its own: open the lesson in JupyterLab and save it"
+    else:
+        try:
+            nbformat.validate(book)
+        except nbformat.ValidationError as error:
+            yield f"is not a valid notebook: {error.message}"
+    if book.metadata != METADATA:
+        yield "its metadata is not just kernelspec python3 and language_info name: `make lessons` cleans it"
+    for place, cell in enumerate(book.cells):
+        if extra := set(cell.metadata) - CELL_METADATA:
+            yield f"{where(place, cell)} has metadata {sorted(extra)}: `make lessons` cleans it"
+        if unknown := set(tags(cell)) - set(KNOWN_TAGS):
+            yield f"{where(place, cell)} has tags {sorted(unknown)}; the known ones are {sorted(KNOWN_TAGS)}"
+
+
+def title_findings(book: NotebookNode) -> Iterator[str]:
+    """A lesson begins with its title."""
+    first = book.cells[0] if book.cells else None
+    if first is None or first.cell_type != "markdown" or not first.source.startswith("# "):
+        yield "the first line of a lesson is its title, '# ...', in a Markdown cell"
+
+
+def setup_findings(book: NotebookNode) -> Iterator[str]:
+    """The first code cell is the same in every lesson, and the versions are shown in one that is not compared."""
+    code = code_cells(book)
+    if not code or not is_setup(code[0]) or code[0].source != setup_source(repository()):
+        yield "the first code cell is not the set-up cell of the course: `make stamp` writes it"
+    versions = [cell for cell in code if VERSIONS.search(cell.source) and not is_setup(cell)]
+    if not versions:
+        yield "no cell shows the versions that the lesson ran with (`__version__`)"
+    for cell in versions:
+        if "nbval-ignore-output" not in tags(cell):
+            yield f"{where(book.cells.index(cell), cell)} shows versions: tag it nbval-ignore-output, with a reason"
+
+
+def execution_findings(book: NotebookNode) -> Iterator[str]:
+    """The lesson was executed from top to bottom before it was committed."""
+    counts = [cell.execution_count for cell in code_cells(book)]
+    if None in counts:
+        missing = [place + 1 for place, c in enumerate(book.cells) if c.cell_type == "code" and not c.execution_count]
+        yield f"cells {missing} were not executed before the commit: `make lessons` executes them"
+    elif counts != list(range(1, len(counts) + 1)):
+        yield f"the execution counts are {counts} and not 1, 2, 3, ...: `make lessons` executes from top to bottom"
+
+
+def output_findings(book: NotebookNode) -> Iterator[str]:
+    """Errors, nan and pictures in the outputs are meant, and outputs that are not compared say why."""
+    for place, cell in enumerate(book.cells):
+        if cell.cell_type != "code":
+            continue
+        here, marks = where(place, cell), set(tags(cell))
+        if "nbval-ignore-output" in marks and not str(cell.metadata.get("reason", "")).strip():
+            yield f"{here} is not compared (nbval-ignore-output); say why as `reason` in its metadata"
+        text = "".join(o.get("text", "") + str(o.get("data", {}).get("text/plain", "")) for o in cell.outputs)
+        if "expects-nan" not in marks and (found := NAN.search(text)):
+            yield f"{here} shows {found[0]!r}: mend it, or tag the cell expects-nan if the lesson means it"
+        for output in cell.outputs:
+            if output.output_type == "error" and "raises-exception" not in marks:
+                yield f"{here} ends in {output.ename}: mend it, or tag it raises-exception if the lesson means it"
+            for mime in output.get("data", {}):
+                alt = output.metadata.get(mime, {}).get("alt", "")
+                if mime.startswith("image/") and not alt.strip():
+                    yield f"{here} shows a figure without alt text: make it with tfm_lib.plots.Figure, and say its message"
+                elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
+                    yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
+
+
+def source_findings(book: NotebookNode) -> Iterator[str]:
+    """No long cell, no path of a machine, nothing that keeps a cell from running."""
+    for place, cell in enumerate(book.cells):
+        here = where(place, cell)
+        outputs = [
+            {**o, "data": {m: v for m, v in o.get("data", {}).items() if not m.startswith("image/")}}
+            for o in cell.get("outputs", [])
+        ]
+        if found := MACHINE_PATH.search(cell.source + json.dumps(outputs)):
+            yield f"{here} holds a path of one machine ({found[0]}...)"
+        if cell.cell_type != "code":
+            continue
+        lines = sum(1 for line in cell.source.splitlines() if line.strip())
+        if not lines:
+            yield f"{here} is empty"
+        if lines > MAX_LINES:
+            yield f"{here} has {lines} lines; {MAX_LINES} are the most that a reader takes in at once"
+        if re.search(r"^\s*#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source, re.MULTILINE):
+            yield f"{here} speaks to nbval in a comment that readers see: use a tag"
+
+
+def prose_findings(source: str) -> Iterator[str]:
+    """The numbers of a Markdown cell have claims or sources, and the claims are such that they can be checked."""
+    masked = mask(source)
+    for comment in comments(source, masked):
+        if not EXACT_FORM.fullmatch(comment):
+            yield (
+                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->` nor `<!-- cited: SOURCE -->` "
+                "on one line, with just these spaces"
+            )
+    if "-->" in masked:
+        yield "a `-->` stands outside a comment; no claim may hold one, since it ends the comment"
+    visible = "".join(s if m != "\x00" else " " for s, m in zip(source, masked, strict=True))
+    for line in visible.splitlines():
+        if re.match(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)?<!-- claim", line):
+            yield f"a claim begins the line {line[:50]!r}; Markdown takes such a line as raw HTML: put it after its words"
+        if re.match(r"\s*\|", line) and any("|" in c for c in re.findall(r"<!--.*?-->", line)):
+            yield f"a claim or source in a table holds a `|`, which ends its column: {line[:60]!r}"
+    if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
+        yield "a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt=\"...\""
+    for sentence in sentences(source):
+        yield from sentence_findings(sentence)
+
+
+def sentence_findings(sentence: Sentence) -> Iterator[str]:
+    """The claims of one sentence hold it to its numbers."""
+    held: list[Bounds] = []
+    for claim in sentence.claims:
+        try:
+            check_claim(claim)
+        except ClaimError as error:
+            yield f"the claim `{claim}` of {sentence.text!r} {error}"
+            continue
+        held.append(bounds(claim))
+        numbers = sentence.numbers_anywhere
+        if sentence.numbers and held[-1].values and not _any_enclosed(numbers, held[-1]):
+            stated = ", ".join(number.text for number in sentence.numbers)
+            yield (
+                f"the claim `{claim}` does not enclose the number of its sentence ({stated}): {sentence.text!r}. "
+                "Compare with that number, or with one bound on each side of it, not further apart than twice the number"
+            )
+    if any(note.kind == "cited" for note in sentence.notes):
+        return
+    for number in sentence.numbers:
+        if number.measured and not any(_any_enclosed([number], claim) for claim in held):
+            yield (
+                f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. Add `<!-- claim: EXPRESSION -->` "
+                "that encloses it, or `<!-- cited: SOURCE -->` if someone else measured it"
+            )
+
+
+def _any_enclosed(numbers: list, claim: Bounds) -> bool:
+    return any(claim.enclose(value) for number in numbers for value in number.values)

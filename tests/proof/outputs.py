@@ -1,0 +1,89 @@
+"""Which outputs count as equal. The test run and `make lessons` both ask here."""
+
+import base64
+import difflib
+import io
+import json
+import re
+from copy import deepcopy
+from typing import Any
+
+from nbformat import NotebookNode
+from nbval.plugin import coalesce_streams
+from PIL import Image
+
+# What differs from run to run and says nothing.
+NOISE = [
+    (re.compile(r"0x[0-9a-f]{6,16}"), "0xADDRESS"),
+    (re.compile(r"\S*ipykernel_\d+/\d+\.py"), "CELL.py"),
+    (re.compile(r"\d+\.\d+ ?(s|ms|µs|sec|seconds)\b"), "TIME"),
+    (re.compile(r"(CPU times|Wall time): .*"), r"\1"),
+    (re.compile(r"<dc:date>[^<]*</dc:date>"), "<dc:date>DATE</dc:date>"),
+]
+# Where a traceback or a warning says where a file lies: what follows is the same on every machine.
+FOLDERS = re.compile(r"(?:~|[A-Za-z]:|(?<![\w.~:/\\-]))[/\\][^\s:'\"\x1b]*?(?=(?:site-packages|tfm_lib|lib[/\\]python3\.\d+)[/\\])")
+PICTURES = ("image/png", "image/jpeg")
+WIDGET = "application/vnd.jupyter.widget-view+json"  # its model's id is random
+
+
+def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """The outputs as they are committed: streams joined, no path of a machine, no transient state."""
+    cleaned = coalesce_streams(deepcopy(outputs))
+    for output in cleaned:
+        for key in ("text", "evalue"):
+            if key in output:
+                output[key] = FOLDERS.sub("", output[key])
+        if "traceback" in output:
+            output["traceback"] = [FOLDERS.sub("", line) for line in output["traceback"]]
+        output.pop("transient", None)
+    return cleaned
+
+
+def comparable(outputs: list[NotebookNode]) -> str:
+    """The compared part of a cell's outputs, as a text that people can read: no pictures, no noise."""
+    parts = []
+    for output in clean(outputs):
+        kind = output["output_type"]
+        if kind == "stream":
+            parts.append(f"[{output['name']}]\n{output['text']}")
+        elif kind == "error":
+            parts.append(f"[error]\n{output['ename']}: {output['evalue']}")
+        else:
+            data = {mime: value for mime, value in output["data"].items() if mime not in (*PICTURES, WIDGET)}
+            parts += [f"[{mime}]\n{_text(value)}" for mime, value in sorted(data.items())]
+            parts += [f"[{mime}]" for mime in PICTURES if mime in output["data"]]
+    text = "\n".join(parts)
+    for pattern, replacement in NOISE:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def difference(committed: list[NotebookNode], new: list[NotebookNode]) -> str | None:
+    """A line-by-line account of how new outputs differ from the committed ones, or None."""
+    before, after = comparable(committed), comparable(new)
+    if before == after:
+        return None
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "in the file", "in this run", lineterm="", n=1
+    )
+    return "\n".join(lines) or "only line ends differ"
+
+
+def same_pictures(committed: list[NotebookNode], new: list[NotebookNode]) -> bool:
+    """True if the pictures of both show the same pixels with the same alt text."""
+    return _pictures(committed) == _pictures(new)
+
+
+def _pictures(outputs: list[NotebookNode]) -> list[tuple]:
+    found = []
+    for output in outputs:
+        for mime in PICTURES:
+            if mime in output.get("data", {}):
+                with Image.open(io.BytesIO(base64.b64decode(output["data"][mime]))) as image:
+                    pixels = image.convert("RGBA")
+                found.append((pixels.size, pixels.tobytes(), output.get("metadata", {}).get(mime)))
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,94 @@
+"""The first code cell of every lesson and its Colab badge, both made from the address in pyproject.toml."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tests.proof.cells import code, code_cells
+from tests.proof.environment import ROOT
+
+SETUP_ID = "setup"
+ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9_-]")
+BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
+
+HERE = """\
+# Set-up: where the course is installed, this cell has nothing to do.
+from importlib.util import find_spec
+
+if find_spec("tfm_lib") is None:
+    raise ModuleNotFoundError(
+        "tfm_lib is missing. Clone the course, run `make lab` in its folder, and open this lesson there."
+    )
+"""
+COLAB = """\
+# Set-up: where the course is installed, this cell has nothing to do. In Colab it takes less than a minute.
+import subprocess
+import sys
+from importlib import metadata, util
+
+if util.find_spec("tfm_lib") is None:
+    pip = [sys.executable, "-m", "pip"]
+    with open("already_here.txt", "w") as here:  # these packages stay as they are
+        subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
+    subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
+    missing = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
+    subprocess.run([*pip, "install", "-q", "-c", here.name, *missing], check=True)
+    print("The course is installed. To keep your work: File > Save a copy in Drive.")
+"""
+
+
+def repository(pyproject: Path = ROOT / "pyproject.toml") -> str:
+    """The address of the repository, or "" while it has none.
+
+    Raises ValueError if the address has not the form that badges and pip need.
+    """
+    address = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["course"]["repository"]
+    if address and (not ADDRESS.fullmatch(address) or address.endswith(".git")):
+        raise ValueError(
+            f"[tool.course] repository in pyproject.toml is {address!r}; Colab opens lessons from GitHub only: "
+            'write "https://github.com/OWNER/NAME", without .git and without a slash at the end'
+        )
+    return address
+
+
+def setup_source(address: str) -> str:
+    """The first code cell of every lesson."""
+    return (COLAB.replace("ADDRESS", address) if address else HERE).rstrip("\n")
+
+
+def badge(address: str, name: str) -> str:
+    """The badge that opens the lesson of that file name in Colab."""
+    target = address.replace("https://github.com", "https://colab.research.google.com/github", 1)
+    picture = "https://colab.research.google.com/assets/colab-badge.svg"
+    return f"[![Open in Colab]({picture})]({target}/blob/main/notebooks/{name})"
+
+
+def is_setup(cell: NotebookNode) -> bool:
+    """True for the cell that `stamp` wrote."""
+    return cell.get("id") == SETUP_ID
+
+
+def stamp(book: NotebookNode, name: str, address: str) -> None:
+    """Writes badge and first code cell into a lesson; the badge stands after the line under the title.
+
+    Raises ValueError if the lesson does not begin with a title cell.
+    """
+    if not book.cells or book.cells[0].cell_type != "markdown":
+        raise ValueError(f"{name} does not begin with a Markdown cell; its title, '# ...', belongs there")
+    title = book.cells[0]
+    paragraphs = BADGE.sub("", title.source).strip("\n").split("\n\n")
+    if address:
+        paragraphs.insert(2, badge(address, name))
+    title.source = "\n\n".join(paragraphs)
+
+    setup = next(filter(is_setup, code_cells(book)), None)
+    if setup is None:
+        setup = code("")
+        setup.id = SETUP_ID
+    else:
+        book.cells.remove(setup)
+    first_code = next((place for place, cell in enumerate(book.cells) if cell.cell_type == "code"), len(book.cells))
+    book.cells.insert(first_code, setup)
+    setup.source = setup_source(address)
