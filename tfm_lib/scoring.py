@@ -1,0 +1,149 @@
+"""Scoring: how near summaries come to their references, always beside what no model is needed for."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+
+from tfm_lib.decoding import greedy
+from tfm_lib.model import Transformer
+from tfm_lib.summaries import Examples, Pair, Splits, Vocabulary, pad_rows
+
+ROUGE = ("rouge1", "rouge2", "rougeL")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Means over all pairs, from 0 to 1: ROUGE's F1 and the share of summaries that equal their reference."""
+
+    rouge1: float
+    rouge2: float
+    rougeL: float
+    exact: float
+
+
+def score(summaries: Sequence[str], references: Sequence[str]) -> Scores:
+    """Score summaries against one reference each.
+
+    Source: Lin 2004, "ROUGE", sections 2 and 3, as in `rouge-score`, with its stemmer. Raises ValueError where there
+    is not one summary for each reference.
+    """
+    if len(summaries) != len(references) or not references:
+        raise ValueError(f"{len(summaries)} summaries for {len(references)} references; give one each")
+    scorer = RougeScorer(ROUGE, use_stemmer=True)
+    results = [scorer.score(reference, text) for text, reference in zip(summaries, references, strict=True)]
+    means = {name: fmean(result[name].fmeasure for result in results) for name in ROUGE}
+    return Scores(**means, exact=exact_match(summaries, references))
+
+
+def exact_match(summaries: Sequence[str], references: Sequence[str]) -> float:
+    """The share of summaries that equal their reference, but for upper and lower case."""
+    return fmean(text.lower() == reference.lower() for text, reference in zip(summaries, references, strict=True))
+
+
+def first_words(article: str, k: int) -> str:
+    """The first `k` words of an article."""
+    return " ".join(article.split()[:k])
+
+
+def choose_k(dev: Sequence[Pair]) -> int:
+    """How many first words of an article make the summary of the highest ROUGE-L on these pairs."""
+    longest = max(len(pair.summary.split()) for pair in dev)
+    references = [pair.summary for pair in dev]
+
+    def rouge_l(k: int) -> float:
+        scorer = RougeScorer(["rougeL"], use_stemmer=True)
+        leads = [first_words(pair.article, k) for pair in dev]
+        return fmean(scorer.score(*both)["rougeL"].fmeasure for both in zip(references, leads, strict=True))
+
+    return max(range(1, longest + 1), key=rouge_l)
+
+
+def most_frequent_summary(train: Sequence[Pair]) -> str:
+    """The summary that stands most often in `train`; of equals, the first."""
+    return Counter(pair.summary for pair in train).most_common(1)[0][0]
+
+
+def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[str]:
+    """For each article, the summary of the training article that is nearest: TF-IDF, cosine, of equals the first.
+
+    Weights are (1 + ln count) * ln(training articles / those with the word). Source: Manning et al. 2008,
+    "Introduction to Information Retrieval", sections 6.2 to 6.4.
+    """
+    bags = [Counter(pair.article.lower().split()) for pair in train]
+    containing = Counter(word for bag in bags for word in bag)
+    idf = {word: math.log(len(bags) / n) for word, n in containing.items()}
+    rows, weights = defaultdict(list), defaultdict(list)  # for each word, the articles with it
+    for row, bag in enumerate(bags):
+        vector = {word: (1 + math.log(n)) * idf[word] for word, n in bag.items()}
+        norm = math.hypot(*vector.values()) or 1.0
+        for word, weight in vector.items():
+            rows[word].append(row)
+            weights[word].append(weight / norm)
+    index = {word: (np.array(rows[word]), np.array(weights[word])) for word in rows}
+
+    def nearest(article: str) -> int:
+        similarity = np.zeros(len(bags))
+        for word, n in Counter(article.lower().split()).items():
+            if word in index:
+                found, weight = index[word]
+                similarity[found] += (1 + math.log(n)) * idf[word] * weight
+        return int(similarity.argmax())
+
+    return [train[nearest(article)].summary for article in articles]
+
+
+def summarize(
+    model: Transformer, vocabulary: Vocabulary, examples: Examples, max_new_tokens: int, batch_size: int = 64
+) -> list[str]:
+    """The model's greedy summary of each article, in their order; articles of similar length are decoded together."""
+    device = next(model.parameters()).device
+    order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
+    texts = [""] * len(order)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        src = pad_rows([examples.articles[i] for i in rows]).to(device)  # (B, S)
+        for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
+            texts[i] = vocabulary.decode(ids)
+    return texts
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores by name, over the same pairs; printed in percent."""
+
+    scores: dict[str, Scores]
+    pairs: int
+
+    def __str__(self) -> str:
+        width = max(map(len, self.scores))
+        lines = [f"{f'{self.pairs} pairs':<{width}}  ROUGE-1  ROUGE-2  ROUGE-L    exact"]
+        for name, row in self.scores.items():
+            lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in asdict(row).values()))
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same in plain numbers, for JSON."""
+        return {"pairs": self.pairs, "scores": {name: asdict(row) for name, row in self.scores.items()}}
+
+
+def baselines(splits: Splits) -> dict[str, list[str]]:
+    """What needs no model, as summaries of the test articles; k is chosen on the development set."""
+    articles = [pair.article for pair in splits.test]
+    k = choose_k(splits.dev)
+    return {
+        f"first {k} words": [first_words(article, k) for article in articles],
+        "most frequent summary": [most_frequent_summary(splits.train)] * len(articles),
+        "nearest training article": nearest_summaries(splits.train, articles),
+    }
+
+
+def evaluate(summaries: Sequence[str], splits: Splits) -> Table:
+    """One table over the test set: the model's summaries beside the baselines."""
+    references = [pair.summary for pair in splits.test]
+    rows = {"model": list(summaries), **baselines(splits)}
+    return Table({name: score(texts, references) for name, texts in rows.items()}, len(references))

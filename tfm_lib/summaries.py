@@ -1,0 +1,323 @@
+"""From files of articles and summaries to batches of ids: vocabulary, reading, length buckets."""
+
+import csv
+import gzip
+import json
+import random
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
+
+PAD_ID, START_ID, EOS_ID, UNKNOWN_ID = range(4)
+SPECIAL_TOKENS = ["[pad]", "[start]", "[eos]", "[unk]"]
+
+
+class Pair(NamedTuple):
+    article: str
+    summary: str
+
+
+class Vocabulary:
+    """Text to ids and back. Every text is lowercased; the ids 0 to 3 are pad, start, eos and unknown."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        found = [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
+        if found != SPECIAL_TOKENS:
+            raise ValueError(f"the first ids of a vocabulary are {SPECIAL_TOKENS}, not {found}; train a new one")
+        tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def of_words(cls, texts: Iterable[str]) -> "Vocabulary":
+        """One id for each word and mark of `texts`; any other word becomes `[unk]`."""
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN_ID]))
+        # Brackets stand alone too, so that nobody can write a special token as a word.
+        marks = pre_tokenizers.Split(Regex(r"[\[\].,!?;:]"), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks])
+        tokenizer.decoder = decoders.WordPiece(cleanup=True)  # joins words, without a space before a mark
+        return cls._trained(tokenizer, texts, trainers.WordLevelTrainer)
+
+    @classmethod
+    def of_byte_pairs(cls, texts: Iterable[str], size: int) -> "Vocabulary":
+        """At most `size` pieces of words, the most frequent ones of `texts`; every text can be written.
+
+        Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2,
+        on bytes. Raises ValueError if `size` doesn't hold the special tokens and the 256 bytes.
+        """
+        bytes_ = pre_tokenizers.ByteLevel.alphabet()
+        if size < len(bytes_) + len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"a byte-pair vocabulary needs {len(bytes_) + len(SPECIAL_TOKENS)} ids or more, got {size}"
+            )
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.decoder = decoders.ByteLevel()
+        return cls._trained(tokenizer, texts, trainers.BpeTrainer, vocab_size=size, initial_alphabet=bytes_)
+
+    @classmethod
+    def _trained(cls, tokenizer: Tokenizer, texts: Iterable[str], trainer: Callable, **options) -> "Vocabulary":
+        tokenizer.normalizer = normalizers.Lowercase()
+        trainer = trainer(special_tokens=SPECIAL_TOKENS, show_progress=False, **options)
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer)
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without start and eos."""
+        return self._tokenizer.encode(text.strip()).ids
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, on all cores."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch([text.strip() for text in texts])]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`."""
+        shown = [int(i) for i in ids if i not in (PAD_ID, START_ID, EOS_ID)]
+        return self._tokenizer.decode(shown, skip_special_tokens=False).strip()
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The text of each id on its own, special tokens too: the labels of an attention map."""
+        return [self._tokenizer.decode([int(i)], skip_special_tokens=False).strip() for i in ids]
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of `text` that this vocabulary cannot write, as they stand there."""
+        encoding = self._tokenizer.encode(text)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [text[start:end] for i, (start, end) in spans if i == UNKNOWN_ID]
+
+    def to_json(self) -> str:
+        return self._tokenizer.to_str()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        return cls(Tokenizer.from_str(text))
+
+    def save(self, path: Path) -> None:
+        """Write the vocabulary as JSON, in the format of the `tokenizers` library."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Read pairs from .jsonl, .jsonl.gz, .csv or .parquet with the fields `article` and `summary`.
+
+    Other fields are ignored. Raises ValueError, with file, line and fix, for anything that isn't such a pair.
+    """
+    path = Path(path)
+    reader = next((read for ending, read in READERS.items() if path.name.lower().endswith(ending)), None)
+    if reader is None:
+        raise ValueError(f"{path}: unknown ending; give a file that ends in {', '.join(READERS)}")
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; check the path")
+    pairs = [_pair(record, where) for where, record in reader(path)]
+    if not pairs:
+        raise ValueError(f"{path}: no pairs in it; give each pair a line with the fields article and summary")
+    return pairs
+
+
+def _pair(record: object, where: str) -> Pair:
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: expected an object with article and summary, got {type(record).__name__}")
+    for field in Pair._fields:
+        if field not in record:
+            have = ", ".join(map(str, record)) or "none"
+            raise ValueError(f"{where}: the field {field} is missing (there are: {have}); add it or rename one")
+        if not isinstance(record[field], str):
+            kind = type(record[field]).__name__
+            raise ValueError(f"{where}: {field} must be a string, got {kind}; write it as text or drop the pair")
+        if not record[field].strip():
+            raise ValueError(f"{where}: {field} is empty; fill it or drop the pair")
+    return Pair(record["article"].strip(), record["summary"].strip())
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Each line of a UTF-8 file, zipped or not, after the place where it stands."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}, line {number}: not UTF-8 ({error}); save the file as UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}, line {number + 1}: broken gzip ({error}); zip or copy the file again") from error
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
+    for where, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{where}: not JSON ({error}); each line is one whole JSON object") from error
+        yield where, record
+
+
+def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
+    rows = csv.DictReader((line for _, line in _lines(path)), strict=True)
+    try:
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            if None in row or None in row.values():
+                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds commas")
+            yield where, row
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {rows.line_num}: not CSV ({error}); check its quotes") from error
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:
+    from pyarrow import ArrowException, parquet  # here, since importing it takes long
+
+    try:
+        groups = parquet.ParquetFile(path).iter_batches()
+        for row, record in enumerate(chain.from_iterable(group.to_pylist() for group in groups), start=1):
+            yield f"{path}, row {row}", record
+    except ArrowException as error:
+        raise ValueError(f"{path}: not Parquet ({error}); write the file again") from error
+
+
+READERS = {".jsonl": _read_jsonl, ".jsonl.gz": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+
+
+class Splits(NamedTuple):
+    train: list[Pair]
+    dev: list[Pair]
+    test: list[Pair]
+
+
+def read_splits(path: Path, seed: int = 0) -> Splits:
+    """Read the pairs of a folder or file, and their development and test set.
+
+    These are the files dev.* and test.* beside train.*; where `path` is any other file, or has neither beside it,
+    a twentieth of its articles each, chosen by a hash of article and seed, so that the same article never stands
+    on two sides. Raises ValueError as `read_pairs`, and where only one of dev and test is there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        inside = [path / f"train{ending}" for ending in READERS if (path / f"train{ending}").is_file()]
+        if len(inside) != 1:
+            raise ValueError(
+                f"{path}: {len(inside)} files named train with an ending of {', '.join(READERS)}; want one"
+            )
+        path = inside[0]
+    stem, ending = path.name.partition(".")[::2]
+    beside = [path.with_name(f"{name}.{ending}") for name in ("dev", "test")]
+    there = [other for other in beside if stem == "train" and other.is_file()]
+    if len(there) == 1:
+        raise ValueError(f"{path}: {there[0].name} is beside it alone; give both {beside[0].name} and {beside[1].name}")
+    if there:
+        return Splits(read_pairs(path), read_pairs(beside[0]), read_pairs(beside[1]))
+    return split_pairs(read_pairs(path), seed)
+
+
+def split_pairs(pairs: Sequence[Pair], seed: int = 0) -> Splits:
+    """Set aside a twentieth of the distinct articles for dev (1 at least, 1000 at most), and as many for test."""
+    articles = {pair.article for pair in pairs}
+    if len(articles) < 3:
+        raise ValueError(f"{len(articles)} distinct articles; training, development and test set need 3 or more")
+    order = sorted(articles, key=lambda article: sha256(f"{seed} {article}".encode()).digest())
+    size = min(max(len(order) // 20, 1), 1000)
+    dev, test = set(order[:size]), set(order[size : 2 * size])
+    return Splits(
+        train=[pair for pair in pairs if pair.article not in dev | test],
+        dev=[pair for pair in pairs if pair.article in dev],
+        test=[pair for pair in pairs if pair.article in test],
+    )
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Pairs as ids, without start and eos, and how many of their texts were cut for length."""
+
+    articles: list[list[int]]
+    summaries: list[list[int]]
+    cut_articles: int
+    cut_summaries: int
+
+    def __len__(self) -> int:
+        return len(self.articles)
+
+    def __str__(self) -> str:
+        return f"{len(self)} pairs; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
+
+
+def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int, max_summary: int) -> Examples:
+    """Turn pairs into ids and cut what is longer than `max_article` or `max_summary` ids (eos not counted)."""
+    articles = vocabulary.encode_all([pair.article for pair in pairs])
+    summaries = vocabulary.encode_all([pair.summary for pair in pairs])
+    return Examples(
+        articles=[ids[:max_article] for ids in articles],
+        summaries=[ids[:max_summary] for ids in summaries],
+        cut_articles=sum(len(ids) > max_article for ids in articles),
+        cut_summaries=sum(len(ids) > max_summary for ids in summaries),
+    )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one training step sees. Ids, padded on the right: src (B, S), decoder_input and labels (B, T)."""
+
+    src: Tensor
+    decoder_input: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, articles: Sequence[list[int]], summaries: Sequence[list[int]]) -> "Batch":
+        """Pad rows of ids and shift the summaries for teacher forcing (Vaswani et al. 2017, section 3.1)."""
+        return cls(
+            src=pad_rows(articles),
+            # The shift: in each column the decoder reads the id before the one that it has to name.
+            decoder_input=pad_rows([[START_ID, *ids] for ids in summaries]),
+            labels=pad_rows([[*ids, EOS_ID] for ids in summaries]),
+        )
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device))
+
+
+def pad_rows(rows: Sequence[list[int]]) -> Tensor:
+    """Rows of ids of any length, padded on the right with `PAD_ID` to an int64 tensor (B, longest row)."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [PAD_ID] * (width - len(row)) for row in rows])
+
+
+def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
+    """Choose the examples of each batch of one epoch: a list of indices a batch, each example in exactly one.
+
+    Examples of similar length share a batch, so that little of it is padding. Articles, decoder inputs and their
+    padding fill at most `max_tokens` places. The order depends on nothing but seed and epoch.
+    Raises ValueError if one example alone exceeds the limit.
+    """
+    shuffle = random.Random(f"{seed} {epoch}").shuffle
+    sizes = [(len(a), len(s) + 1) for a, s in zip(examples.articles, examples.summaries, strict=True)]
+    order = list(range(len(sizes)))
+    shuffle(order)
+    order.sort(key=sizes.__getitem__)  # a stable sort: examples of the same size stay shuffled
+    batches: list[list[int]] = []
+    widest = (0, 0)
+    for index in order:
+        if sum(sizes[index]) > max_tokens:
+            raise ValueError(f"an example of {sum(sizes[index])} tokens, a limit of {max_tokens}; raise it or cut more")
+        grown = (max(widest[0], sizes[index][0]), max(widest[1], sizes[index][1]))
+        if batches and sum(grown) * (len(batches[-1]) + 1) <= max_tokens:
+            batches[-1].append(index)
+            widest = grown
+        else:
+            batches.append([index])
+            widest = sizes[index]
+    shuffle(batches)
+    return batches
