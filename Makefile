@@ -36,9 +36,9 @@ lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=noteboo
 test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k masks' for a part)
 	$(RUN) -m pytest $(call given,ARGS)
 
-train: $(READY) ## train a summarizer (DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0)
-	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) \
-	  $(call option,DEVICE,device) $(call option,SEED,seed)
+train: $(READY) ## train a summarizer (DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0; RESUME=1 goes on)
+	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
+	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume)
 
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 	@$(RUN) -m tfm_lib reset $(or $(call given,LESSON),$(error Which lesson? For example: make reset LESSON=03))
@@ -71,7 +71,7 @@ $(READY): pyproject.toml environment.yml | $(UV)
 endif
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
-	@echo "Installing the course into .venv: about 6 GB with CUDA on Linux, less elsewhere."
+	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6 GB on disk."
 	$(UV) pip sync --python .venv/bin/python --require-hashes requirements.lock
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .
 	@rm -f .venv/.installed* && touch $@

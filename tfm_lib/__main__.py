@@ -1,4 +1,4 @@
-"""The commands behind `make`: `python -m tfm_lib lab` and `python -m tfm_lib reset 03`."""
+"""The commands behind `make lab`, `make reset` and `make train`."""
 
 import argparse
 import json
@@ -43,13 +43,14 @@ def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = LESSONS)
     Raises ValueError if there is no such lesson.
     """
     names = [path.stem for path in sorted(source.glob("*.ipynb"))]
-    found = [name for name in names if lesson == name or lesson.zfill(2) == name.split("_")[0]]
+    number = lesson.zfill(2) if lesson.isdecimal() else None
+    found = [name for name in names if name == lesson or name.split("_")[0] == number]
     if len(found) != 1:
         raise ValueError(f"no lesson {lesson!r}; give the number or the name of one of: {', '.join(names)}")
     copy, kept = target / f"{found[0]}.ipynb", None
     if copy.exists():
-        tries = (target / f"{found[0]}_kept_{number}.ipynb" for number in range(1, sys.maxsize))
-        kept = next(path for path in tries if not path.exists())
+        names_to_keep = (target / f"{found[0]}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
+        kept = next(path for path in names_to_keep if not path.exists())
         copy.rename(kept)
     target.mkdir(parents=True, exist_ok=True)
     _copy(source / copy.name, copy)
@@ -69,10 +70,7 @@ def lab(args: argparse.Namespace) -> None:
     if args.dir is None:
         added = add_lessons(folder)
         if added:
-            print(
-                f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}",
-                flush=True,
-            )
+            print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
     first = folder / "00_start_here.ipynb"
     if not first.is_file():
         raise ValueError(f"no {first.name} in {folder}; without --dir the lessons are copied to {MY_LESSONS.name}/")
@@ -81,10 +79,7 @@ def lab(args: argparse.Namespace) -> None:
 
     # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
     root = ROOT if folder.is_relative_to(ROOT) else folder
-    options = [
-        f"--ServerApp.root_dir={root}",
-        f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}",
-    ]
+    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
     if not _has_browser():
         options.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -93,7 +88,7 @@ def lab(args: argparse.Namespace) -> None:
 
 
 def _has_browser() -> bool:
-    """Whether a browser can be shown here: without a screen Python would start a text browser in the terminal."""
+    """Whether there is a screen for a browser: without one Python would start a text browser in the terminal."""
     if "SSH_CONNECTION" in os.environ:
         return False
     return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
@@ -248,11 +243,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     command = commands.add_parser("lab", help="open the lessons in JupyterLab")
-    command.add_argument(
-        "--dir",
-        type=Path,
-        help="another folder than my_lessons; authors give notebooks",
-    )
+    command.add_argument("--dir", type=Path, help="another folder than my_lessons; authors give notebooks")
     command.add_argument("jupyter", nargs="*", help="options for JupyterLab, after --")
     command.set_defaults(run=lab)
 

@@ -1,0 +1,508 @@
+"""The way in: the commands, the lock, the environments, and what the README promises about them."""
+
+import argparse
+import importlib.metadata
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from tfm_lib.__main__ import add_lessons, lab, reset_lesson
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+WORKFLOW = (ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8")
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
+
+
+def direct_requirements() -> dict[str, Requirement]:
+    """What pyproject.toml asks for, by name."""
+    groups = [PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"].values()]
+    return {requirement.name: requirement for group in groups for requirement in map(Requirement, group)}
+
+
+def make(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess:
+    """Run make as from a fresh shell, also when these tests themselves run under make or conda."""
+    ours = ("MAKE", "MFLAGS", "CONDA", "ARGS", "PYTHON", "UV", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return subprocess.run(
+        ["make", *arguments], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=60
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# A learner never breaks the course by using it.
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> tuple[Path, Path]:
+    """Two lessons, and the folder for the learner's copies, which is not there yet."""
+    lessons = tmp_path / "notebooks"
+    lessons.mkdir()
+    for name in ("00_start_here", "03_multi_head_attention"):
+        (lessons / f"{name}.ipynb").write_text(f"original {name}")
+    return lessons, tmp_path / "my_lessons"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_lab_adds_what_is_new_and_overwrites_nothing(course):
+    lessons, mine = course
+    assert add_lessons(mine, lessons) == ["00_start_here", "03_multi_head_attention"]
+    (mine / "00_start_here.ipynb").write_text("my work")
+    (lessons / "00_start_here.ipynb").write_text("original, corrected")
+    (lessons / "04_positional_encoding.ipynb").write_text("new")
+
+    assert add_lessons(mine, lessons) == ["04_positional_encoding"]
+    assert contents(mine) == {
+        "00_start_here.ipynb": "my work",
+        "03_multi_head_attention.ipynb": "original 03_multi_head_attention",
+        "04_positional_encoding.ipynb": "new",
+    }
+    assert add_lessons(mine, lessons) == []
+
+
+def test_an_interrupted_copy_is_made_again(course, monkeypatch):
+    lessons, mine = course
+
+    def interrupted(source, target):
+        Path(target).write_text("half a less")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "copyfile", interrupted)
+        add_lessons(mine, lessons)
+    assert add_lessons(mine, lessons) == ["00_start_here", "03_multi_head_attention"]
+    assert contents(mine) == contents(lessons)
+
+
+@pytest.mark.parametrize("lesson", ["03", "3", "03_multi_head_attention"])
+def test_reset_brings_a_fresh_copy_and_loses_nothing(course, lesson):
+    lessons, mine = course
+    copy, kept = reset_lesson(lesson, mine, lessons)
+    assert (copy.name, kept) == ("03_multi_head_attention.ipynb", None)
+
+    for number in (1, 2, 3):
+        copy.write_text(f"my work {number}")
+        _, kept = reset_lesson(lesson, mine, lessons)
+        assert kept.read_text() == f"my work {number}"
+    assert contents(mine) == {
+        "03_multi_head_attention.ipynb": "original 03_multi_head_attention",
+        "03_multi_head_attention_kept_1.ipynb": "my work 1",
+        "03_multi_head_attention_kept_2.ipynb": "my work 2",
+        "03_multi_head_attention_kept_3.ipynb": "my work 3",
+    }
+
+
+@pytest.mark.parametrize("lesson", ["07", "multi", "", "../00_start_here"])
+def test_reset_names_the_lessons_that_there_are(course, lesson):
+    lessons, mine = course
+    with pytest.raises(ValueError, match=r"no lesson .*00_start_here, 03_multi_head_attention"):
+        reset_lesson(lesson, mine, lessons)
+    assert not mine.exists()
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[list[str]]:
+    """The command lines that JupyterLab would have been started with."""
+    labapp = pytest.importorskip("jupyterlab.labapp")
+    calls: list[list[str]] = []
+    monkeypatch.setattr(labapp.LabApp, "launch_instance", lambda argv: calls.append(argv))
+    for name in ("SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def test_lab_opens_the_first_lesson(course, started):
+    lessons, _ = course
+    lab(argparse.Namespace(dir=lessons, jupyter=["--port=9999"]))
+    [options] = started
+    assert "--LabApp.default_url=/lab/tree/00_start_here.ipynb" in options
+    assert f"--ServerApp.root_dir={lessons}" in options
+    assert options[-1] == "--port=9999"
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="there is always a browser here")
+def test_lab_opens_a_browser_only_where_there_is_a_screen(course, started, monkeypatch):
+    arguments = argparse.Namespace(dir=course[0], jupyter=[])
+    lab(arguments)
+    monkeypatch.setenv("DISPLAY", ":0")
+    lab(arguments)
+    monkeypatch.setenv("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")
+    lab(arguments)
+    assert ["--no-browser" in options for options in started] == [True, False, True]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no root")
+def test_lab_allows_root_only_to_root(course, started, monkeypatch):
+    for user in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        lab(argparse.Namespace(dir=course[0], jupyter=[]))
+    assert ["--allow-root" in options for options in started] == [True, False]
+
+
+def test_lab_says_where_lessons_are_missing(tmp_path):
+    with pytest.raises(ValueError, match=r"no 00_start_here\.ipynb in .*my_lessons"):
+        lab(argparse.Namespace(dir=tmp_path, jupyter=[]))
+
+
+def test_wrong_input_ends_in_one_line():
+    command = [sys.executable, "-m", "tfm_lib", "reset", "99"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: no lesson '99'") and result.stderr.count("\n") == 1
+
+
+def test_the_commands_load_nothing_heavy():
+    heavy = "{'torch', 'matplotlib', 'jupyterlab', 'd2l', 'transformers', 'pyarrow'}"
+    code = f"import sys, tfm_lib.__main__ as m; m.parser(); print(sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is installed.
+
+
+@pytest.fixture(scope="module")
+def lock() -> list[tuple[Requirement, int]]:
+    """The requirements of the lock, each with the number of its hashes."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    blocks = re.split(r"\n(?=\S)", text.strip())
+    return [(Requirement(block.split(" \\")[0]), block.count("--hash=sha256:")) for block in blocks]
+
+
+def test_the_lock_names_no_index_and_hashes_everything(lock):
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert not re.search(r"://|--index|--extra-index|--find-links|--trusted| @ ", text)
+    assert len(lock) > 100
+    assert [str(requirement) for requirement, hashes in lock if not hashes] == []
+    assert [str(requirement) for requirement, _ in lock if not str(requirement.specifier).startswith("==")] == []
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_the_lock_serves_every_platform(lock, platform, python):
+    machine = {"linux": "x86_64", "darwin": "arm64", "win32": "AMD64"}[platform]
+    environment = {"sys_platform": platform, "python_version": python, "python_full_version": f"{python}.0"}
+    environment |= {"platform_machine": machine, "platform_python_implementation": "CPython"}
+    chosen: dict[str, str] = {}
+    for requirement, _ in lock:
+        if requirement.marker is None or Marker(str(requirement.marker)).evaluate(environment):
+            assert requirement.name not in chosen, f"{requirement.name} is locked twice"
+            chosen[requirement.name] = str(requirement.specifier).removeprefix("==")
+    for name, requirement in direct_requirements().items():
+        assert requirement.specifier.contains(chosen[name]), f"{chosen[name]} is locked, not {requirement}"
+    assert any(name.startswith("nvidia-") for name in chosen) == (platform == "linux")
+    assert ("appnope" in chosen, "colorama" in chosen) == (platform == "darwin", platform == "win32")
+    assert "rfc3987-syntax" not in chosen
+
+
+def test_every_dependency_has_a_lower_bound_and_a_reason():
+    for name, requirement in direct_requirements().items():
+        assert re.match(r">=|==", str(requirement.specifier)), f"{name} needs a lowest version"
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for name in direct_requirements():
+        assert re.search(rf'^  "{re.escape(name)}[=>][^"]*", +# \w', text, re.MULTILINE), f"{name} needs a reason"
+
+
+def test_conda_gets_what_pyproject_asks_for():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    assert environment["channels"] == ["conda-forge"]
+    conda = {r.name: r.specifier for r in map(Requirement, environment["dependencies"])}
+    wanted = {name: requirement.specifier for name, requirement in direct_requirements().items()}
+
+    del wanted["d2l"]  # make adds it, without its pins; conda brings what it imports
+    [d2l] = [table for table in PROJECT["tool"]["uv"]["dependency-metadata"] if table["name"] == "d2l"]
+    wanted = {name: SpecifierSet() for name in d2l["requires-dist"]} | wanted
+    wanted["pytorch"] = wanted.pop("torch")  # the only name that differs
+    assert conda == wanted | {
+        "python": SpecifierSet(f"{PROJECT['project']['requires-python']},<3.15"),
+        "make": SpecifierSet(),
+        "uv": SpecifierSet(">=0.8"),
+    }
+
+
+@pytest.mark.slow
+@needs_make
+@pytest.mark.skipif(sys.platform == "win32", reason="make is not used there")
+def test_conda_list_installs_and_make_adds_the_rest(tmp_path):
+    """Without conda: its list from the package index, in an environment that make takes for conda's."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    environment = yaml.safe_load((clone / "environment.yml").read_text(encoding="utf-8"))
+    packages = [
+        p.replace("pytorch", "torch") for p in environment["dependencies"] if not p.startswith(("python>", "make"))
+    ]
+    prefix = tmp_path / environment["name"]
+    subprocess.run([sys.executable, "-m", "venv", prefix], check=True)
+    subprocess.run([prefix / "bin/python", "-m", "pip", "install", "--quiet", *packages], check=True)
+
+    path = f"{prefix}/bin:{os.environ['PATH']}"
+    added = make("reset", "LESSON=00", cwd=clone, CONDA_PREFIX=str(prefix), PATH=path)
+    assert added.returncode == 0, added.stderr
+    assert not (clone / ".venv").exists() and (clone / "my_lessons/00_start_here.ipynb").is_file()
+    code = "from d2l import torch; import tfm_lib.model; print(tfm_lib.__file__)"
+    found = subprocess.run([prefix / "bin/python", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert Path(found.stdout.strip()).is_relative_to(clone), found.stderr
+
+
+def test_d2l_runs_under_current_numpy_pandas_and_scipy():
+    pytest.importorskip("d2l")
+    import torch
+    from d2l import torch as d2l
+
+    assert [importlib.metadata.version(name).split(".")[0] >= "2" for name in ("numpy", "pandas")] == [
+        True,
+        True,
+    ]
+    query, key, lengths = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.tensor([2, 4])
+    weights = d2l.masked_softmax(torch.randn(2, 3, 4), lengths)
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 3)) and (weights[0, :, 2:] == 0).all()
+    for attention in (
+        d2l.DotProductAttention(dropout=0.0),
+        d2l.AdditiveAttention(num_hiddens=8, dropout=0.0),
+        d2l.MultiHeadAttention(8, 2, dropout=0.0),
+    ):
+        assert attention(query, key, key, lengths).shape == (2, 3, 8)
+    assert d2l.PositionalEncoding(8, dropout=0.0)(key).shape == (2, 4, 8)
+    encoder = d2l.TransformerEncoder(
+        vocab_size=10, num_hiddens=8, ffn_num_hiddens=16, num_heads=2, num_blks=2, dropout=0.0
+    )
+    assert encoder(torch.ones(2, 4, dtype=torch.long), lengths).shape == (2, 4, 8)
+
+
+# ----------------------------------------------------------------------------------------------------
+# make.
+
+
+@needs_make
+def test_make_lists_every_target_in_one_line_each():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
+    assert targets == ["help", "lab", "test", "train", "reset", "lint", "lessons", "stamp", "clean"]
+    lines = make().stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["make", target] for target in targets]
+    assert all(len(line.split(maxsplit=2)) == 3 for line in lines)
+
+
+@needs_make
+def test_make_uses_our_conda_environment_and_no_other(tmp_path):
+    ours = tmp_path / "tfm-course"
+    commands = make("-n", "lab", CONDA_PREFIX=str(ours)).stdout
+    install = f'pip install --python "{ours}/bin/python" --no-deps {direct_requirements()["d2l"]} -e .'
+    assert install in commands and f"{ours}/bin/python -m tfm_lib lab" in commands
+    assert ".venv" not in commands.replace("into .venv", "")
+
+    for other in ("", str(tmp_path / "base"), str(tmp_path / "tfm-course" / "envs" / "other")):
+        commands = make("-n", "lab", CONDA_PREFIX=other).stdout
+        assert ".venv/bin/python -m tfm_lib lab" in commands and "tfm-course" not in commands
+
+
+@needs_make
+def test_make_passes_on_what_is_given_on_its_command_line_only():
+    commands = make("-n", "train", "MINUTES=10", "SEED=3", "RESUME=1", DATA="/everywhere", DEVICE="cuda").stdout
+    _, given = commands.replace("\\\n", "").rsplit("-m tfm_lib train", 1)
+    assert given.split() == ["--minutes", "'10'", "--seed", "'3'", "--resume"]
+    assert "-m tfm_lib lab --dir 'notebooks'" in make("-n", "lab", "DIR=notebooks", LESSON="x").stdout
+    asked = make("-n", "reset", LESSON="03")
+    assert asked.returncode != 0 and "make reset LESSON=03" in asked.stderr
+
+
+@needs_make
+def test_make_measures_on_one_thread_but_leaves_learners_their_gpu(clone):
+    """What the targets' Python finds in its environment."""
+    seen = '"$OMP_NUM_THREADS:$CUDA_VISIBLE_DEVICES:$HF_HUB_OFFLINE:$PYTHONDONTWRITEBYTECODE"'
+    script(clone / "python", f'[ "$1" = -c ] || echo {seen}')
+    given = {
+        "OMP_NUM_THREADS": "",
+        "CUDA_VISIBLE_DEVICES": "7",
+        "HF_HUB_OFFLINE": "",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    for target, expected in {"lab": ":7::", "train": ":7::", "test": "1::1:", "lessons": "1::1:"}.items():
+        assert make("--silent", target, cwd=clone, UV="./uv", **given).stdout.splitlines()[-1] == expected
+
+
+@needs_make
+def test_make_clean_keeps_the_learners_work(tmp_path):
+    for name in ("Makefile", "environment.yml"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("my_lessons/00.ipynb", "runs/model.safetensors", ".venv/x", ".uv/x", "tests/__pycache__/x"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    assert make("clean", cwd=tmp_path).returncode == 0
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"Makefile", "environment.yml", "my_lessons/00.ipynb", "runs/model.safetensors"}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone whose uv and Python write down how they were called instead of installing."""
+    for name in ("Makefile", "environment.yml", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    script(tmp_path / "python", "exit 0")
+    script(
+        tmp_path / "uv",
+        'echo "$@" >> calls; [ "$1" = venv ] && mkdir -p .venv/bin && cp python .venv/bin/; exit 0',
+    )
+    return tmp_path
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def calls(clone: Path, *arguments: str) -> list[str]:
+    """How uv is called for one more `make lab`."""
+    (clone / "calls").write_text("")
+    result = make("lab", *arguments, cwd=clone, UV="./uv")
+    assert result.returncode == 0, result.stderr
+    return [" ".join(line.split()[:2]) for line in (clone / "calls").read_text().splitlines()]
+
+
+@needs_make
+def test_a_second_call_installs_nothing(clone):
+    assert calls(clone) == ["venv --quiet", "pip sync", "pip install"]
+    assert calls(clone) == []
+    os.utime(clone / "requirements.lock", (2**31, 2**31))  # as after an update
+    assert calls(clone) == ["pip sync", "pip install"]
+
+
+@needs_make
+def test_the_choice_of_a_build_sticks(clone):
+    assert calls(clone) == ["venv --quiet", "pip sync", "pip install"]
+    cpu = ["pip sync", "pip install", "pip install"]
+    assert calls(clone, "TORCH_BACKEND=cpu") == cpu
+    torch, *_ = [line for line in (clone / "calls").read_text().splitlines() if "--torch-backend cpu" in line]
+    assert re.search(r"torch==\S+ torchvision==\S+$", torch)
+    assert calls(clone) == []
+    assert calls(clone, "TORCH_BACKEND=") == ["pip sync", "pip install"]
+    assert calls(clone) == []
+
+    rest = (clone / ".venv/without-torch.lock").read_text()
+    assert not re.search(r"^(torch|torchvision|triton|nvidia|cuda)", rest, re.MULTILINE)
+    assert re.search(r"^numpy==\S+ .*\\\n    --hash=sha256:", rest, re.MULTILINE)
+
+
+@needs_make
+def test_make_says_that_the_venv_module_is_missing(clone):
+    script(clone / "python3", "exit 1")
+    result = make("lab", cwd=clone, PATH=f"{clone}:/usr/bin:/bin", UV=".uv/bin/uv")
+    assert result.returncode != 0 and "sudo apt install python3-venv" in result.stdout
+    assert not (clone / ".uv").exists()
+
+
+@needs_make
+@pytest.mark.parametrize(
+    ("uv", "python"),
+    [("exit 2", "exit 0"), ("mkdir -p .venv/bin; cp python .venv/bin/", "exit 1")],
+    ids=["uv finds none", "the one that was named is too old"],
+)
+def test_make_says_which_python_it_wants(clone, uv, python):
+    script(clone / "uv", uv)
+    script(clone / "python", python)
+    result = make("lab", cwd=clone, UV="./uv", PYTHON="python3.9")
+    assert result.returncode != 0 and "Python 3.11 to 3.14" in result.stdout
+    assert not (clone / ".venv").exists()
+
+
+def test_ci_runs_the_same_proof():
+    run = ROOT / ".ci/run"
+    assert run.read_text(encoding="utf-8").rstrip().endswith("exec make test")
+    assert sys.platform == "win32" or os.access(run, os.X_OK)
+
+    jobs = yaml.safe_load(WORKFLOW)["jobs"]
+    assert jobs["locked"]["strategy"]["matrix"]["python"] == PYTHONS
+    assert {include["resolution"] for include in jobs["bounds"]["strategy"]["matrix"]["include"]} == {
+        "lowest-direct",
+        "highest",
+    }
+    assert yaml.safe_load(WORKFLOW)["permissions"] == {"contents": "read"}
+    uses = re.findall(r"uses: (\S+)", WORKFLOW)
+    assert uses and all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in uses)
+    assert "cron:" in WORKFLOW and ".ci/run" in WORKFLOW and "macos-latest" in WORKFLOW
+
+
+# ----------------------------------------------------------------------------------------------------
+# What the README and its neighbors say.
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)#]+)", text) if "://" not in target]
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_commands_named_are_there(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`(make [^`]*)`", text))
+    for line in re.findall(r"^make ([^#\n]*)", blocks, re.MULTILINE):
+        for word in line.split():
+            variable, _, value = word.partition("=")
+            if value:
+                assert re.search(rf"\b{variable}\b", makefile), f"make knows no {variable}"
+            else:
+                assert re.search(rf"^{word}:.*##", makefile, re.MULTILINE), f"there is no `make {word}`"
+
+
+def test_the_table_of_lessons_is_the_folder():
+    rows = re.findall(r"^\| \[(\d\d) ([^\]]+)\]\(notebooks/([^)]+)\)", README, re.MULTILINE)
+    assert [row[2] for row in rows] == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    for number, _, file in rows:
+        assert file.startswith(f"{number}_")
+
+
+def test_powershell_steps_are_those_that_ci_runs():
+    [block] = re.findall(r"```powershell\n(.*?)```", README, re.DOTALL)
+    steps = [line.split("#")[0].strip() for line in block.strip().splitlines()]
+    *install, start, test = steps
+    commands = [line.strip() for line in WORKFLOW.splitlines()]
+    assert [step for step in [*install, test] if step not in commands] == []
+    assert start == r".venv\Scripts\python -m tfm_lib lab"
+
+
+def test_the_readme_says_what_python_and_which_environment():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in README
+    supported = f"{PROJECT['project']['requires-python']},<3.15"
+    assert f"SUPPORTED := {supported}\n" in makefile and f'--python "{supported}"' in README
+    name = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["name"]
+    assert f"conda activate {name}" in README
+
+
+def test_the_sizes_in_the_readme():
+    sizes = {d.name: sum(file.size or 0 for file in d.files or []) for d in importlib.metadata.distributions()}
+    gpu = sum(size for name, size in sizes.items() if re.match(r"nvidia|cuda|triton", name))
+    if not gpu:
+        pytest.skip("torch came without CUDA here")
+    assert "6 GB on disk, more than half of it" in " ".join(README.split())
+    assert 5.5e9 < sum(sizes.values()) < 6.5e9
+    assert gpu > sum(sizes.values()) / 2
+
+
+def test_licences():
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+    prose = (ROOT / "LICENSE-text").read_text(encoding="utf-8")
+    assert prose.startswith("Attribution 4.0 International\n") and "Section 8 -- Interpretation." in prose
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == PROJECT["project"]["version"]
+    assert citation["license"] == ["MIT", "CC-BY-4.0"]
