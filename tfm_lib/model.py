@@ -42,15 +42,8 @@ class TransformerConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "d_model",
-            "num_heads",
-            "d_ff",
-            "num_encoder_layers",
-            "num_decoder_layers",
-            "max_length",
-        ):
+        sizes = "vocab_size d_model num_heads d_ff num_encoder_layers num_decoder_layers max_length"
+        for name in sizes.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         d_model, heads = self.d_model, self.num_heads
@@ -82,9 +75,9 @@ class TransformerConfig:
 class InputEmbedding(nn.Module):
     """Token ids (B, T) to vectors (B, T, D): scaled embedding, plus position, norm if wanted, dropout."""
 
-    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.tokens = tokens
+        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.scale = config.scale
         sizes = (config.d_model, config.max_length, config.position_offset)
         self.positions = (
@@ -119,9 +112,9 @@ class InputEmbedding(nn.Module):
 class Encoder(nn.Module):
     """The source side: ids (B, S), mask broadcastable to (B, H, S, S) -> memory (B, S, D)."""
 
-    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.embedding = InputEmbedding(config, tokens)
+        self.embedding = InputEmbedding(config)
         sizes = (
             config.d_model,
             config.num_heads,
@@ -150,9 +143,9 @@ class DecoderCache(Protocol):
 class Decoder(nn.Module):
     """The target side: ids (B, T), memory (B, S, D) and two masks -> (B, T, D)."""
 
-    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.embedding = InputEmbedding(config, tokens)
+        self.embedding = InputEmbedding(config)
         sizes = (
             config.d_model,
             config.num_heads,
@@ -173,11 +166,11 @@ class Decoder(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Tensor:
         past = 0 if cache is None else cache.length
+        x = self.embedding(ids, past)  # (B, T, D)
         future = causal_mask(ids.shape[1], past, ids.device)  # (1, 1, T, past + T)
         mask = future if mask is None else future & mask
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
-        x = self.embedding(ids, past)  # (B, T, D)
         for i, layer in enumerate(self.layers):
             x = layer(x, memory, mask, memory_mask, (None, None) if cache is None else cache.layers[i])
         return self.norm(x)
@@ -194,12 +187,11 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.encoder = Encoder(config, tokens)
-        self.decoder = Decoder(config, tokens if config.tied else nn.Embedding(config.vocab_size, config.d_model))
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.logits_bias)
-        if config.tied:
-            self.output.weight = tokens.weight  # one storage, three uses (section 3.4)
+        if config.tied:  # one storage, three uses (section 3.4)
+            self.decoder.embedding.tokens.weight = self.output.weight = self.encoder.embedding.tokens.weight
         self._initialize()
 
     def _initialize(self) -> None:

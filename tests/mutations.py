@@ -1,0 +1,313 @@
+"""Breaks the package in one place at a time, and sees the tests notice.
+
+Each mutation is one replacement in one file, with the tests that should fail. `python tests/mutations.py` prints what
+each of them caught, and exits with 1 if one went unnoticed. The tests run in forks of one process that has imported
+torch already, since importing it thirty times would take minutes.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Mutation:
+    name: str
+    module: str
+    old: str
+    new: str
+    tests: str  # the file in tests/ that should notice, without its ending
+
+
+MUTATIONS = [
+    # fmt: off
+    Mutation("mask ignored in the softmax", "masks", "scores.masked_fill(~mask, -torch.inf)", "scores", "test_masks"),
+    Mutation(
+        "mask inverted in the softmax",
+        "masks",
+        "masked_fill(~mask, -torch.inf)",
+        "masked_fill(mask, -torch.inf)",
+        "test_masks",
+    ),
+    Mutation("hidden keys filled with -1e6", "masks", "~mask, -torch.inf", "~mask, -1e6", "test_masks"),
+    Mutation(
+        "softmax over the queries",
+        "masks",
+        "return scores.softmax(-1).masked",
+        "return scores.softmax(-2).masked",
+        "test_masks",
+    ),
+    Mutation("row that sees nothing becomes NaN", "masks", ".masked_fill(nothing_seen, 0.0)", "", "test_masks"),
+    Mutation(
+        "row that sees nothing is uniform",
+        "masks",
+        ".softmax(-1).masked_fill(~mask, 0.0)",
+        ".softmax(-1)",
+        "test_masks",
+    ),
+    Mutation(
+        "input changed in place", "masks", "scores = scores.masked_fill(", "scores = scores.masked_fill_(", "test_masks"
+    ),
+    Mutation("lengths off by one", "masks", ") < per_query", ") <= per_query", "test_masks"),
+    Mutation("lengths transposed", "masks", "lengths[:, None, :, None]", "lengths.T[:, None, :, None]", "test_masks"),
+    Mutation("padding mask inverted", "masks", "(ids != pad_id)", "(ids == pad_id)", "test_masks"),
+    Mutation(
+        "padding hides query rows",
+        "masks",
+        "(ids != pad_id)[:, None, None, :]",
+        "(ids != pad_id)[:, None, :, None]",
+        "test_model",
+    ),
+    Mutation("causal mask shows one future token", "masks", "key <= query", "key <= query + 1", "test_model"),
+    Mutation("causal mask hides the present", "masks", "key <= query", "key < query", "test_masks"),
+    Mutation(
+        "causal mask forgets the past",
+        "masks",
+        "torch.arange(past, past + length",
+        "torch.arange(0, length",
+        "test_decoding",
+    ),
+    Mutation("no division by sqrt(K)", "attention", " / sqrt(query.shape[-1])", "", "test_attention"),
+    Mutation(
+        "divided by K, not its root", "attention", "/ sqrt(query.shape[-1])", "/ query.shape[-1]", "test_attention"
+    ),
+    Mutation("kernel ignores the mask", "attention", "attn_mask=mask", "attn_mask=None", "test_attention"),
+    Mutation(
+        "kernel gets the mask inverted",
+        "attention",
+        "attn_mask=mask",
+        "attn_mask=None if mask is None else ~mask",
+        "test_attention",
+    ),
+    Mutation(
+        "heads split without transposing",
+        "attention",
+        "unflatten(-1, (self.num_heads, -1)).transpose(1, 2)",
+        "reshape(x.shape[0], self.num_heads, x.shape[1], -1)",
+        "test_attention",
+    ),
+    Mutation(
+        "heads merged without transposing",
+        "attention",
+        "x.transpose(1, 2).flatten(2)",
+        "x.reshape(x.shape[0], x.shape[2], -1)",
+        "test_attention",
+    ),
+    Mutation(
+        "no output projection",
+        "attention",
+        "self.output_proj(self._merge(mixed))",
+        "self._merge(mixed)",
+        "test_attention",
+    ),
+    Mutation(
+        "keys projected as values",
+        "attention",
+        "self._split(self.value_proj(value))",
+        "self._split(self.key_proj(value))",
+        "test_attention",
+    ),
+    Mutation(
+        "weights recorded after dropout",
+        "attention",
+        "self.on_weights(weights)",
+        "self.on_weights(F.dropout(weights, dropout))",
+        "test_attention",
+    ),
+    Mutation(
+        "dropout on the weights in eval",
+        "attention",
+        "self.dropout if self.training else 0.0",
+        "self.dropout",
+        "test_attention",
+    ),
+    Mutation("additive score without tanh", "attention", "pairs.tanh()", "pairs", "test_attention"),
+    Mutation(
+        "positions shifted by one",
+        "positions",
+        "self.table[self.offset + past :",
+        "self.table[self.offset + past + 1 :",
+        "test_positions",
+    ),
+    Mutation(
+        "positions always from 0",
+        "positions",
+        "self.table[self.offset + past : self.offset + end]",
+        "self.table[self.offset : self.offset + x.shape[1]]",
+        "test_decoding",
+    ),
+    Mutation(
+        "i counts columns, not pairs", "positions", "-2 * pair / d_model", "-4 * pair / d_model", "test_positions"
+    ),
+    Mutation(
+        "sine and cosine swapped",
+        "positions",
+        "[angle.sin(), angle.cos()], dim=-1).flatten",
+        "[angle.cos(), angle.sin()], dim=-1).flatten",
+        "test_positions",
+    ),
+    Mutation("table saved with the weights", "positions", ", persistent=False", "", "test_positions"),
+    Mutation("norm order swapped", "layers", "if self.norm_first:", "if not self.norm_first:", "test_layers"),
+    Mutation(
+        "no way around the sub-layer",
+        "layers",
+        "self.norm(x + self.dropout(sublayer(x)))",
+        "self.norm(self.dropout(sublayer(x)))",
+        "test_layers",
+    ),
+    Mutation(
+        "dropout on the way around",
+        "layers",
+        "return x + self.dropout(sublayer(self.norm(x)))",
+        "return self.dropout(x + sublayer(self.norm(x)))",
+        "test_layers",
+    ),
+    Mutation(
+        "one norm for two sub-layers",
+        "layers",
+        "        self.around_feed_forward = Residual(d_model, dropout, norm_first)\n\n    def forward(self, x: Tensor, mask",
+        "        self.around_feed_forward = self.around_self_attention\n\n    def forward(self, x: Tensor, mask",
+        "test_layers",
+    ),
+    Mutation("activation forgotten", "layers", "self.activation(self.expand(x))", "self.expand(x)", "test_layers"),
+    Mutation(
+        "memory mask forgotten",
+        "layers",
+        "memory, memory, memory_mask, cross",
+        "memory, memory, None, cross",
+        "test_layers",
+    ),
+    Mutation(
+        "cross-attention looks at the target",
+        "layers",
+        "self.cross_attention(y, memory, memory,",
+        "self.cross_attention(y, y, y,",
+        "test_layers",
+    ),
+    Mutation("weights not tied", "model", "if config.tied:", "if not config.tied:", "test_model"),
+    Mutation("embeddings not scaled", "model", "self.tokens(ids) * self.scale", "self.tokens(ids)", "test_model"),
+    Mutation(
+        "embeddings start at N(0, 1)",
+        "model",
+        "embedding.tokens.weight, std=self.config.d_model**-0.5",
+        "embedding.tokens.weight, std=1.0",
+        "test_model",
+    ),
+    Mutation(
+        "no final norm in a pre-norm encoder",
+        "model",
+        "self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()",
+        "self.norm = nn.Identity()",
+        "test_model",
+    ),
+    Mutation(
+        "no causal mask", "model", "mask = future if mask is None else future & mask", "mask = mask", "test_model"
+    ),
+    Mutation("target mask replaces the causal one", "model", "future & mask", "mask", "test_model"),
+    Mutation(
+        "source padding seen by the decoder",
+        "model",
+        "self.encode(src, src_mask), src_mask)",
+        "self.encode(src, src_mask), None)",
+        "test_model",
+    ),
+    Mutation(
+        "all layers are one layer",
+        "model",
+        "nn.ModuleList([EncoderLayer(*sizes) for _ in range(config.num_encoder_layers)])",
+        "nn.ModuleList([EncoderLayer(*sizes)] * config.num_encoder_layers)",
+        "test_model",
+    ),
+    Mutation("memory projected again at each step", "model", "if past:", "if False:", "test_decoding"),
+    Mutation(
+        "stale cache",
+        "decoding",
+        "        self.key[:, :, self.length : end] = key\n",
+        "        self.key[:, :, : key.shape[2]] = key\n",
+        "test_decoding",
+    ),
+    Mutation("cache does not grow", "decoding", "self.length = end", "self.length = key.shape[2]", "test_decoding"),
+    Mutation(
+        "finished rows go on",
+        "decoding",
+        "logits.argmax(-1).masked_fill(finished, config.pad_id)",
+        "logits.argmax(-1)",
+        "test_decoding",
+    ),
+    Mutation("decoding starts with padding", "decoding", "config.start_id)", "config.pad_id)", "test_decoding"),
+    Mutation("decoding with dropout", "decoding", "    model.eval()\n", "", "test_decoding"),
+    Mutation(
+        "source padding seen in decoding",
+        "decoding",
+        "src_mask = padding_mask(src, config.pad_id)",
+        "src_mask = padding_mask(src, -1)",
+        "test_decoding",
+    ),
+    Mutation(
+        "recording never ends", "tracing", "            module.on_weights = None", "            pass", "test_tracing"
+    ),
+    # fmt: on
+]
+
+
+@contextlib.contextmanager
+def mutated(mutation: Mutation) -> Iterator[Path]:
+    """A copy of the package and its tests, broken in one place."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("tfm_lib", "tests"):
+            shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__", "proof"))
+        path = Path(folder, "tfm_lib", f"{mutation.module}.py")
+        text = path.read_text(encoding="utf-8")
+        if mutation.old not in text:
+            raise LookupError(
+                f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
+            )
+        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        yield Path(folder)
+
+
+def outcome(folder: Path, tests: str) -> int:
+    """Pytest's exit status for one test file of the folder, run in a fork: 0 all passed, 1 some failed."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    os.chdir(folder)
+    sys.path[0] = str(folder)
+    arguments = [f"tests/{tests}.py", "-x", "-q", "-n0", "-p", "no:cacheprovider", "-c", os.devnull]
+    os._exit(int(pytest.main([*arguments, f"--rootdir={folder}"])))
+
+
+def caught(mutation: Mutation) -> bool:
+    """True where the named tests fail on the broken package. An error in collection is not a catch."""
+    with mutated(mutation) as folder:
+        return outcome(folder, mutation.tests) == 1
+
+
+if __name__ == "__main__":
+    import hypothesis
+    import pytest
+    import torch
+
+    torch.set_num_threads(1)
+    hypothesis.settings.register_profile("mutations", database=None, derandomize=True)
+    hypothesis.settings.load_profile("mutations")
+    warnings.simplefilter("ignore", DeprecationWarning)  # forking while threads wait for their children is what we do
+    chosen = [m for m in MUTATIONS if not sys.argv[1:] or m.name in sys.argv[1:]]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(caught, chosen))
+    for mutation, noticed in zip(chosen, results, strict=True):
+        print(f"{'caught' if noticed else 'MISSED'}  {mutation.tests:16} {mutation.name}")
+    print(f"{sum(results)} of {len(results)} mutations caught")
+    sys.exit(not all(results))

@@ -1,0 +1,77 @@
+"""The package keeps its shape: who imports whom, how long a module is, what an import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "tfm_lib"
+
+# In the order in which the lessons meet them; each may import only from what is named beside it.
+MAY_IMPORT = {
+    "masks": set(),
+    "attention": {"masks"},
+    "positions": set(),
+    "layers": {"attention"},
+    "model": {"attention", "layers", "masks", "positions"},
+    "newsroom": set(),
+    "summaries": set(),
+    "training": {"model", "summaries"},
+    "decoding": {"masks", "model"},
+    "scoring": {"decoding", "newsroom", "summaries"},
+    "tracing": {"attention", "model"},
+    "plots": {"decoding", "tracing"},
+}
+MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
+
+
+def imports(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("tfm_lib.")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_a_module_imports_only_what_stands_before_it(path):
+    assert path.stem in MAY_IMPORT, f"{path.name} is not in the table of modules"
+    assert imports(path) <= MAY_IMPORT[path.stem]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_a_module_reads_on_one_or_two_screens(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 240
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_public_names_have_docstrings_and_type_hints(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{path.name} has no docstring"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            arguments = [*node.args.args, *node.args.kwonlyargs]
+            bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
+            assert not bare and node.returns is not None, f"{path.name}: {node.name} lacks type hints {bare}"
+
+
+def test_importing_the_package_is_cheap_and_has_no_side_effect():
+    code = "import sys; before = set(sys.modules); import tfm_lib; print(sorted(set(sys.modules) - before))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert ast.literal_eval(out) == ["tfm_lib"]
+
+
+def test_heavy_libraries_load_only_where_they_are_used():
+    modules = "import tfm_lib.model, tfm_lib.decoding, tfm_lib.tracing, tfm_lib.training, tfm_lib.scoring"
+    heavy = "{'matplotlib', 'ipywidgets', 'd2l', 'pyarrow'}"
+    code = f"import sys; {modules}; print([name for name in sys.modules if name in {heavy}])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert ast.literal_eval(out) == []

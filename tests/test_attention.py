@@ -1,0 +1,163 @@
+"""Attention by hand and by loop, against torch's kernel and nn.MultiheadAttention."""
+
+from math import sqrt
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.references import copy_attention, randomize
+from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
+from tfm_lib.masks import causal_mask
+from tfm_lib.tracing import record_attention
+
+DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
+
+
+def test_attention_weights_by_hand():
+    query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0], [sqrt(2), 0.0]])
+    e = torch.e
+    assert torch.allclose(attention_weights(query, key), torch.tensor([[1 / (1 + e), e / (1 + e)]]))
+
+
+def test_attention_weights_by_loop():
+    query, key = torch.randn(3, 4, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
+    for t in range(3):
+        scores = [sum(query[t, i] * key[s, i] for i in range(4)) / sqrt(4) for s in range(5)]
+        exps = torch.stack(scores).exp()
+        assert torch.allclose(attention_weights(query, key)[t], exps / exps.sum())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 5), st.integers(1, 6), st.integers(1, 8), st.integers(1, 8), st.integers(0, 9999)
+)
+def test_formula_kernel_and_torch_agree_on_random_shapes(batch, queries, keys, width, value_width, seed):
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    query, key, value = (
+        random(batch, 2, queries, width),
+        random(batch, 2, keys, width),
+        random(batch, 2, keys, value_width),
+    )
+    mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.7
+    by_formula = attention_weights(query, key, mask) @ value
+    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-12)
+    reference = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert torch.allclose(by_formula, reference, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype, recorded):
+    layer = MultiHeadAttention(8, 2).to(dtype)
+    x = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
+    mask = torch.ones(2, 1, 3, 3, dtype=torch.bool)
+    mask[0, :, 1] = False
+    layer.on_weights = (lambda weights: None) if recorded else None
+    out = layer(x, x, x, mask)
+    out.float().pow(2).sum().backward()
+    assert torch.allclose(out[0, 1], layer.output_proj.bias)  # zeros, projected
+    assert x.grad.isfinite().all() and all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+@pytest.mark.parametrize("padded", [False, True])
+def test_multi_head_attention_is_torchs(dtype, tolerance, padded):
+    ours = randomize(MultiHeadAttention(12, 3)).to(dtype)
+    theirs = nn.MultiheadAttention(12, 3, batch_first=True).to(dtype)
+    copy_attention(ours, theirs)
+    query, key, value = (torch.randn(2, n, 12, dtype=dtype) for n in (4, 6, 6))
+    keep = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]]).bool() if padded else None
+    hidden = None if keep is None else ~keep  # the opposite polarity
+    mask = None if keep is None else keep[:, None, None, :]
+    with record_attention(ours) as maps:
+        recorded = ours(query, key, value, mask)
+    reference, weights = theirs(query, key, value, key_padding_mask=hidden, average_attn_weights=False)
+    assert torch.allclose(ours(query, key, value, mask), reference, atol=tolerance)
+    assert torch.allclose(recorded, reference, atol=tolerance)
+    assert torch.allclose(maps[""], weights, atol=tolerance)
+
+
+def test_the_same_boolean_mask_means_the_opposite_to_nn_multihead_attention():
+    ours, theirs = MultiHeadAttention(8, 2), nn.MultiheadAttention(8, 2, batch_first=True)
+    copy_attention(ours, theirs)
+    x, mask = torch.randn(1, 5, 8), causal_mask(5)
+    right = theirs(x, x, x, attn_mask=~mask[0, 0])[0]
+    assert torch.allclose(ours(x, x, x, mask), right, atol=1e-6)
+    wrong = theirs(x, x, x, attn_mask=mask[0, 0])[0]
+    assert wrong[0, -1].isnan().all()  # the last row may see nothing: nn.MultiheadAttention gives NaN
+
+
+def test_values_of_hidden_keys_do_not_matter_wherever_they_stand():
+    query, key, value = (torch.randn(1, 2, 5, 4) for _ in range(3))
+    mask = torch.tensor([False, True, True, True, False])  # padding on either side
+    before = attention(query, key, value, mask[None, None, None])
+    key[:, :, ~mask], value[:, :, ~mask] = 9.0, -9.0
+    assert torch.allclose(attention(query, key, value, mask[None, None, None]), before, atol=1e-6)
+
+
+def test_heads_are_slices():
+    layer = randomize(MultiHeadAttention(6, 3))
+    x = torch.randn(2, 4, 6)
+    query, key, value = layer.query_proj(x), layer.key_proj(x), layer.value_proj(x)
+    heads = [attention(*(t[..., 2 * h : 2 * h + 2] for t in (query, key, value))) for h in range(3)]
+    assert torch.allclose(layer(x, x, x), layer.output_proj(torch.cat(heads, dim=-1)), atol=1e-6)
+
+
+def test_dropout_acts_on_the_weights_in_training_only():
+    layer = MultiHeadAttention(8, 2, dropout=0.9)
+    x = torch.randn(2, 5, 8)
+    assert not torch.allclose(layer(x, x, x), layer(x, x, x))
+    layer.eval()
+    assert torch.equal(layer(x, x, x), layer(x, x, x))
+    assert MultiHeadAttention(8, 2).dropout == 0.0
+
+
+def test_recorded_weights_are_taken_before_dropout():
+    layer = MultiHeadAttention(8, 2, dropout=0.5)
+    x = torch.randn(2, 5, 8)
+    with record_attention(layer) as maps:
+        layer(x, x, x)
+    assert torch.allclose(maps[""].sum(-1), torch.ones(2, 2, 5))
+
+
+def test_additive_attention_by_hand():
+    layer = AdditiveAttention(query_size=1, key_size=1, hidden_size=1)
+    for p in layer.parameters():
+        nn.init.ones_(p)
+    query, key = torch.tensor([[[0.5]]]), torch.tensor([[[-0.5], [0.5]]])
+    scores = torch.tensor([0.0, 1.0]).tanh()
+    assert torch.allclose(layer.weights(query, key)[0, 0], scores.softmax(0))
+
+
+def test_additive_attention_takes_widths_that_differ():
+    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
+    out = layer(torch.randn(2, 6, 3), torch.randn(2, 7, 5), torch.randn(2, 7, 9), torch.tensor([3, 7]))
+    assert out.shape == (2, 6, 9)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: MultiHeadAttention(10, 3), ValueError, "d_model=10 and num_heads=3.*d_model=9"),
+        (lambda: MultiHeadAttention(8, 0), ValueError, "num_heads=0"),
+        (lambda: attention_weights(torch.zeros(2, 3), torch.zeros(2, 4)), ValueError, "width 3.*width 4"),
+        (lambda: attention(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)), ValueError, "4 keys and 5 values"),
+        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.zeros(3, 3)), TypeError, "boolean.*float32"),
+        (
+            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.ones(3, 5, dtype=torch.bool)),
+            ValueError,
+            r"\(3, 5\).*\(1, 2, 3, 3\)",
+        ),
+    ],
+)
+def test_wrong_input_is_refused_with_both_numbers(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -1,0 +1,137 @@
+"""Masks by hand, and masked_softmax against the plain softmax of what may be seen."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfm_lib.masks import causal_mask, check_mask, length_mask, masked_softmax, padding_mask
+
+FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+def test_padding_mask_hides_the_padding_keys():
+    mask = padding_mask(torch.tensor([[5, 3, 0], [0, 7, 2]]), pad_id=0)
+    assert mask.tolist() == [[[[True, True, False]]], [[[False, True, True]]]]
+
+
+def test_causal_mask_is_the_lower_triangle():
+    assert causal_mask(3)[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_causal_mask_with_a_past_has_the_last_rows_of_the_whole():
+    assert torch.equal(causal_mask(2, past=3), causal_mask(5)[:, :, 3:])
+
+
+def test_length_mask_takes_a_length_an_example_or_a_query():
+    assert length_mask(torch.tensor([2, 0]), 3).int().tolist() == [[[[1, 1, 0]]], [[[0, 0, 0]]]]
+    assert length_mask(torch.tensor([[1, 3]]), 3).int().tolist() == [[[[1, 0, 0], [1, 1, 1]]]]
+
+
+def test_masks_live_on_the_device_of_their_input():
+    ids = torch.zeros(2, 3, dtype=torch.long, device="meta")
+    assert padding_mask(ids, 0).device.type == "meta"
+    assert causal_mask(3, device="meta").device.type == "meta"
+
+
+def test_masked_softmax_by_hand():
+    scores = torch.tensor([[0.0, 1.0, 5.0]])
+    weights = masked_softmax(scores, torch.tensor([[True, True, False]]))
+    e = torch.e
+    assert torch.allclose(weights, torch.tensor([[1 / (1 + e), e / (1 + e), 0.0]]))
+
+
+def test_masked_softmax_leaves_its_input_unchanged():
+    scores = torch.arange(8.0).reshape(1, 2, 4)
+    before = scores.clone()
+    masked_softmax(scores, torch.tensor([2]))
+    assert torch.equal(scores, before)
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype):
+    scores = torch.randn(2, 3, 4, dtype=dtype, requires_grad=True)
+    mask = torch.ones(2, 3, 4, dtype=torch.bool)
+    mask[0, 1] = False
+    with torch.autograd.detect_anomaly(check_nan=True):  # no NaN on the way either, for whoever hunts one
+        weights = masked_softmax(scores, mask)
+        (weights * torch.arange(4.0, dtype=dtype)).sum().backward()
+    assert (weights[0, 1] == 0).all() and weights.isfinite().all()
+    assert scores.grad.isfinite().all() and (scores.grad[0, 1] == 0).all()
+    assert scores.grad[0, 0].abs().sum() > 0
+
+
+def test_a_hidden_key_gets_exactly_zero_even_where_its_score_is_the_largest():
+    """A fill of -1e6 or -1e9 loses to scores of -2e6 or -2e9: all the weight goes to the hidden keys."""
+    scores = torch.tensor([[[-2e9, -2e9, 0.0, 0.0]]])
+    assert masked_softmax(scores, torch.tensor([2])).tolist() == [[[0.5, 0.5, 0.0, 0.0]]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 10_000))
+def test_masked_softmax_is_the_softmax_of_the_visible_keys(batch, queries, keys, seed):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(batch, queries, keys, generator=generator, dtype=torch.float64) * 5
+    mask = torch.rand(batch, queries, keys, generator=generator) < 0.6
+    weights = masked_softmax(scores, mask)
+    for b in range(batch):
+        for t in range(queries):
+            visible = mask[b, t]
+            assert torch.allclose(weights[b, t][visible], scores[b, t][visible].softmax(-1))
+            assert (weights[b, t][~visible] == 0).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.booleans(), st.integers(0, 10_000))
+def test_lengths_are_masks(batch, queries, keys, per_query, seed):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (batch, queries) if per_query else (batch,)
+    lengths = torch.randint(0, keys + 1, shape, generator=generator)
+    scores = torch.randn(batch, 2, queries, keys, generator=generator)
+    by_mask = masked_softmax(scores, length_mask(lengths, keys))
+    assert torch.equal(masked_softmax(scores, lengths), by_mask)
+    assert torch.equal(masked_softmax(scores[:, 0], lengths), by_mask[:, 0])
+
+
+def test_lengths_hide_the_keys_after_them():
+    weights = masked_softmax(torch.zeros(2, 2, 4), torch.tensor([[1, 2], [3, 4]]))
+    assert (weights > 0).sum(-1).tolist() == [[1, 2], [3, 4]]
+
+
+SCORES = torch.zeros(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("scores", "mask", "error", "words"),
+    [
+        (SCORES, [2, 2], TypeError, "torch.tensor"),
+        (SCORES.long(), None, TypeError, "torch.int64.*float"),
+        (torch.tensor(1.0), None, ValueError, "at least one axis"),
+        (SCORES, torch.tensor([2.0, 2.0]), TypeError, "torch.float32.*long"),
+        (SCORES, torch.tensor([2, 2, 2]), ValueError, r"\(3,\).*\(2, 3, 4\).*\(2,\)"),
+        (SCORES, torch.tensor([[1, 2], [3, 4], [1, 1]]), ValueError, r"\(3, 2\).*\(2, 3\)"),
+        (SCORES, torch.tensor([[[1]]]), ValueError, r"\(1, 1, 1\)"),
+        (SCORES, torch.tensor([2, 5]), ValueError, "0..4.*2 to 5"),
+        (SCORES, torch.tensor([-1, 2]), ValueError, "0..4.*-1 to 2"),
+        (SCORES[0], torch.tensor([2, 2, 2]), ValueError, r"\(3, 4\).*axes"),
+        (SCORES, torch.ones(3, 3, 4, dtype=torch.bool), ValueError, r"\(3, 3, 4\).*broadcast.*\(2, 3, 4\)"),
+        (SCORES, torch.ones(1, 2, 3, 4, dtype=torch.bool), ValueError, "broadcast"),
+        (SCORES, torch.ones(3, 4, dtype=torch.bool, device="meta"), ValueError, r"meta.*cpu.*mask.to"),
+    ],
+)
+def test_wrong_input_is_refused_with_what_came_and_what_was_wanted(scores, mask, error, words):
+    with pytest.raises(error, match=words):
+        masked_softmax(scores, mask)
+
+
+def test_a_mask_of_numbers_is_refused():
+    with pytest.raises(TypeError, match="boolean.*may attend.*torch.float32"):
+        check_mask(torch.zeros(3, 4), (2, 3, 4), torch.device("cpu"))
+
+
+def test_wrong_ids_and_counts_are_refused():
+    with pytest.raises(ValueError, match=r"\(3,\).*ids\[None\]"):
+        padding_mask(torch.tensor([1, 2, 0]), 0)
+    with pytest.raises(ValueError, match="negative, got -1 and 0"):
+        causal_mask(-1)

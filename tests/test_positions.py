@@ -1,0 +1,73 @@
+"""The sinusoids against their formula, and where positions end."""
+
+from math import cos, pi, sin
+
+import pytest
+import torch
+
+from tfm_lib.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
+
+
+def test_table_by_hand():
+    table = sinusoidal_table(3, 4)
+    expected = [[sin(p), cos(p), sin(p / 100), cos(p / 100)] for p in range(3)]
+    assert torch.allclose(table, torch.tensor(expected))
+
+
+def test_halves_are_the_same_columns_in_another_order():
+    interleaved, halves = sinusoidal_table(7, 6), sinusoidal_table(7, 6, interleaved=False)
+    assert torch.equal(halves, interleaved[:, [0, 2, 4, 1, 3, 5]])
+
+
+def test_far_positions_are_as_exact_as_near_ones():
+    position, pair, d_model = 4999, 3, 512
+    angle = position * 10000 ** (-2 * pair / d_model)
+    row = sinusoidal_table(5000, d_model)[position]
+    assert abs(row[2 * pair].item() - sin(angle)) < 1e-6
+
+
+def test_low_columns_turn_fast_and_high_columns_slowly():
+    table = sinusoidal_table(5000, 512)
+    crossings = (table[1:].sign() != table[:-1].sign()).sum(0)
+    assert crossings[0] > crossings[100] > crossings[510]
+    assert abs(crossings[0].item() - 5000 / pi) < 2
+
+
+def test_an_offset_is_a_rotation():
+    table, k = sinusoidal_table(40, 8).double(), 5
+    for pair in range(4):
+        angle = torch.tensor(k * 10000 ** (-2 * pair / 8), dtype=torch.float64)
+        rotation = torch.tensor([[angle.cos(), angle.sin()], [-angle.sin(), angle.cos()]])
+        columns = table[:, 2 * pair : 2 * pair + 2]
+        assert torch.allclose(columns[k:], columns[:-k] @ rotation.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [SinusoidalPositions, LearnedPositions])
+def test_positions_are_added_from_the_right_row(make):
+    positions = make(6, max_length=10, offset=2)
+    x = torch.randn(2, 3, 6)
+    assert torch.equal(positions(x, past=4), x + positions.table[6:9])
+    assert positions.table.shape == (12, 6)
+
+
+@pytest.mark.parametrize("make", [SinusoidalPositions, LearnedPositions])
+def test_a_sequence_longer_than_the_table_is_refused(make):
+    positions = make(6, max_length=4)
+    assert positions(torch.zeros(1, 4, 6)).shape == (1, 4, 6)
+    with pytest.raises(ValueError, match="5 positions.*only 4.*max_length=5"):
+        positions(torch.zeros(1, 5, 6))
+    with pytest.raises(ValueError, match="5 positions"):
+        positions(torch.zeros(1, 1, 6), past=4)
+
+
+@pytest.mark.parametrize("d_model", [7, 0])
+def test_an_odd_width_is_refused(d_model):
+    with pytest.raises(ValueError, match=f"even, got {d_model}; use {d_model + 1}"):
+        sinusoidal_table(4, d_model)
+
+
+def test_the_fixed_table_moves_with_the_module_but_is_not_saved():
+    positions = SinusoidalPositions(6)
+    assert not positions.state_dict() and not list(positions.parameters())
+    assert positions.to("meta").table.device.type == "meta"
+    assert [name for name, _ in LearnedPositions(6).named_parameters()] == ["table"]
