@@ -5,7 +5,8 @@ claims.py       the rules of a claim, and how a kernel evaluates it
 lint.py         what can be checked without running anything
 outputs.py      which outputs count as equal
 environment.py  when outputs are compared, and what every kernel finds in its environment
-plugin.py       all of it as pytest items, and the line in pytest's summary
+collector.py    all of it as pytest items
+plugin.py       what pytest loads, and the line in its summary
 cells.py        builds notebooks from Python
 stamp.py        the first code cell and the Colab badge
 author.py       the commands `lessons` and `stamp`

@@ -1,7 +1,7 @@
 """The commands of authors.
 
-    python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
-    python -m tests.proof.author stamp [FILE ...]     writes badges and first cells from pyproject.toml's address
+python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
+python -m tests.proof.author stamp [FILE ...]     writes badges and first cells from pyproject.toml's address
 """
 
 import argparse
@@ -43,13 +43,10 @@ def execute(book: NotebookNode, folder: Path) -> NotebookNode:
     place = [0]
     client.on_cell_start = lambda cell, cell_index: place.__setitem__(0, cell_index)
     try:
-        client.execute(stderr=subprocess.DEVNULL)
+        client.execute(cleanup_kc=True, stderr=subprocess.DEVNULL)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         reason = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
         raise LessonFailed(f"{where(place[0], fresh.cells[place[0]])}: {reason}") from None
-    finally:
-        if kernel.has_kernel:
-            kernel.shutdown_kernel(now=True)
     return fresh
 
 

@@ -41,9 +41,7 @@ def notebook(*cells: NotebookNode) -> NotebookNode:
     """A notebook of these cells. Their ids are their places, so that the same cells give the same file."""
     for place, cell in enumerate(cells):
         cell.id = f"cell-{place}"
-    return nbformat.from_dict(
-        {"cells": list(cells), "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
-    )
+    return nbformat.from_dict({"cells": list(cells), "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 
 def read(path: str | Path) -> NotebookNode:

@@ -9,17 +9,21 @@ here. And it has to hold its sentence to its number: a claim that is true of som
 import ast
 import builtins
 import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-# Calls that change what they are called on, draw random numbers, or reach outside the notebook. A name that ends
-# in one underscore is refused too: so torch marks the methods that work in place.
-CHANGES_STATE = frozenset(
-    """append extend insert pop popitem remove clear update add discard sort reverse setdefault
-    setattr delattr exec eval open print input next send close write seed manual_seed backward step
-    zero_grad train load_state_dict register_forward_hook register_buffer register_parameter
-    rand randn randint randperm rand_like randn_like normal uniform multinomial bernoulli dropout
-    shuffle choice choices sample random integers standard_normal __import__ __setattr__ __setitem__""".split()
+# Calls that change what they are called on, draw random numbers, or reach outside the notebook. The last line is
+# for the methods that work in place: torch marks them by an underscore at the end.
+CHANGES_STATE = re.compile(
+    r"""
+      append|extend|insert|pop|popitem|remove|clear|update|add|discard|sort|reverse|setdefault|__setitem__
+    | setattr|delattr|__setattr__|exec|eval|open|print|input|next|send|close|write|__import__
+    | seed|manual_seed|backward|step|zero_grad|train|load_state_dict|register_\w+
+    | rand\w*|normal|uniform|multinomial|bernoulli|dropout|shuffle|choices?|sample|integers|standard_normal
+    | \w*[^_]_
+    """,
+    re.VERBOSE,
 )
 COMPARES = frozenset(["isclose", "allclose", "equal", "array_equal", "tensor", "abs", "all", "any"])
 MAX_RELATIVE_WIDTH = 2.0  # bounds further apart than twice the number say little about it
@@ -57,8 +61,7 @@ def check_claim(expression: str) -> None:
             raise ClaimError("assigns or waits; a claim only compares values that the cells above it made")
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            in_place = name.endswith("_") and not name.endswith("__")
-            if name in CHANGES_STATE or in_place:
+            if CHANGES_STATE.fullmatch(name):
                 raise ClaimError(f"calls {name}(), which may change state; compute it in a cell, and compare here")
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not any(not hasattr(builtins, name) for name in names):
@@ -140,11 +143,16 @@ def bounds(expression: str) -> Bounds:
 
 
 def operands(expression: str) -> list[str]:
-    """The compared parts of a claim that are no plain numbers, as source: what to show when it is false."""
+    """What to show when a claim is false, as source: its compared parts, or the names that it hands to functions."""
     tree = ast.parse(expression.strip(), mode="eval")
-    parts = [o for n in ast.walk(tree) if isinstance(n, ast.Compare) for o in (n.left, *n.comparators)]
-    bound = {n.id for c in ast.walk(tree) if isinstance(c, ast.comprehension) for n in ast.walk(c.target)
-             if isinstance(n, ast.Name)}
-    parts = parts or [n for n in ast.walk(tree) if isinstance(n, ast.Name) and not hasattr(builtins, n.id)]
-    free = [p for p in parts if not any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(p))]
-    return list(dict.fromkeys(ast.unparse(part) for part in free if not isinstance(part, ast.Constant)))
+    nodes = list(ast.walk(tree))
+    called = {id(name) for node in nodes if isinstance(node, ast.Call) for name in ast.walk(node.func)}
+    bound = {name.id for node in nodes if isinstance(node, ast.comprehension) for name in _names(node.target)}
+    parts = [part for node in nodes if isinstance(node, ast.Compare) for part in (node.left, *node.comparators)]
+    parts = parts or [name for name in _names(tree) if id(name) not in called]
+    shown = [p for p in parts if _names(p) and not any(name.id in bound for name in _names(p))]
+    return list(dict.fromkeys(ast.unparse(part) for part in shown))
+
+
+def _names(tree: ast.AST) -> list[ast.Name]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Name)]

@@ -14,9 +14,20 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE_KIND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
 SPECIAL = {"TFM_GPU": "CUDA_VISIBLE_DEVICES", "TFM_NETWORK": "HF_HUB_OFFLINE"}
-DECIDE_OUTPUTS = (
-    "torch numpy scipy pandas matplotlib pillow ipython ipykernel ipywidgets d2l tokenizers rouge-score".split()
-)
+DECIDE_OUTPUTS = [
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "matplotlib",
+    "pillow",
+    "ipython",
+    "ipykernel",
+    "ipywidgets",
+    "d2l",
+    "tokenizers",
+    "rouge-score",
+]
 
 
 def settle() -> None:

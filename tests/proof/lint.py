@@ -107,7 +107,7 @@ def output_findings(book: NotebookNode) -> Iterator[str]:
             for mime in output.get("data", {}):
                 alt = output.metadata.get(mime, {}).get("alt", "")
                 if mime.startswith("image/") and not alt.strip():
-                    yield f"{here} shows a figure without alt text: make it with tfm_lib.plots.Figure, and say its message"
+                    yield f"{here} shows a figure without alt text: make it a tfm_lib.plots.Figure, and say its message"
                 elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
                     yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
 
@@ -147,11 +147,11 @@ def prose_findings(source: str) -> Iterator[str]:
     visible = "".join(s if m != "\x00" else " " for s, m in zip(source, masked, strict=True))
     for line in visible.splitlines():
         if re.match(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)?<!-- claim", line):
-            yield f"a claim begins the line {line[:50]!r}; Markdown takes such a line as raw HTML: put it after its words"
+            yield f"a claim begins the line {line[:50]!r}; Markdown takes that as raw HTML: put it after its words"
         if re.match(r"\s*\|", line) and any("|" in c for c in re.findall(r"<!--.*?-->", line)):
             yield f"a claim or source in a table holds a `|`, which ends its column: {line[:60]!r}"
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
-        yield "a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt=\"...\""
+        yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
     for sentence in sentences(source):
         yield from sentence_findings(sentence)
 
@@ -159,27 +159,30 @@ def prose_findings(source: str) -> Iterator[str]:
 def sentence_findings(sentence: Sentence) -> Iterator[str]:
     """The claims of one sentence hold it to its numbers."""
     held: list[Bounds] = []
+    sound = True
     for claim in sentence.claims:
         try:
             check_claim(claim)
         except ClaimError as error:
             yield f"the claim `{claim}` of {sentence.text!r} {error}"
+            sound = False
             continue
         held.append(bounds(claim))
         numbers = sentence.numbers_anywhere
         if sentence.numbers and held[-1].values and not _any_enclosed(numbers, held[-1]):
             stated = ", ".join(number.text for number in sentence.numbers)
+            sound = False
             yield (
                 f"the claim `{claim}` does not enclose the number of its sentence ({stated}): {sentence.text!r}. "
-                "Compare with that number, or with one bound on each side of it, not further apart than twice the number"
+                "Compare with that number, or give bounds around it, not further apart than twice the number"
             )
-    if any(note.kind == "cited" for note in sentence.notes):
-        return
+    if not sound or any(note.kind == "cited" for note in sentence.notes):
+        return  # a claim that has to be mended anyway, or a number that someone else measured
     for number in sentence.numbers:
         if number.measured and not any(_any_enclosed([number], claim) for claim in held):
             yield (
-                f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. Add `<!-- claim: EXPRESSION -->` "
-                "that encloses it, or `<!-- cited: SOURCE -->` if someone else measured it"
+                f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. Add `<!-- claim: EXPRESSION "
+                "-->` that encloses it, or `<!-- cited: SOURCE -->` if someone else measured it"
             )
 
 

@@ -21,7 +21,9 @@ NOISE = [
     (re.compile(r"<dc:date>[^<]*</dc:date>"), "<dc:date>DATE</dc:date>"),
 ]
 # Where a traceback or a warning says where a file lies: what follows is the same on every machine.
-FOLDERS = re.compile(r"(?:~|[A-Za-z]:|(?<![\w.~:/\\-]))[/\\][^\s:'\"\x1b]*?(?=(?:site-packages|tfm_lib|lib[/\\]python3\.\d+)[/\\])")
+FOLDERS = re.compile(
+    r"(?:~|[A-Za-z]:|(?<![\w.~:/\\-]))[/\\][^\s:'\"\x1b]*?(?=(?:site-packages|tfm_lib|lib[/\\]python3\.\d+)[/\\])"
+)
 PICTURES = ("image/png", "image/jpeg")
 WIDGET = "application/vnd.jupyter.widget-view+json"  # its model's id is random
 

@@ -32,9 +32,10 @@ ABBREVIATIONS = ("e.g", "i.e", "vs", "cf", "approx", "al", "Fig", "Eq", "Sec", "
 SENTENCE_END = re.compile(rf"[.!?][)\"'*_]*(?:[ \t]*{COMMENT}+)*(?=\s+[^a-z\s{COMMENT}]|\s*\Z)")
 UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
-WORDS = {w: n for n, w in enumerate("two three four five six seven eight nine ten eleven twelve".split(), start=2)}
-NUMBER = r"(?P<number>(?<![\w.,])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)(?!\d|\.\d|D\b|-(?!fold)[A-Za-z])"
-FACTOR = r"[ ]?(?:times\b|[x×](?!\w))|-fold\b"
+WORDS = dict(two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10, eleven=11, twelve=12)
+DIGITS = r"[-\N{MINUS SIGN}]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
+NUMBER = rf"(?P<number>(?<![\w.,]){DIGITS})(?!\d|\.\d|D\b|-(?!fold)[A-Za-z])"
+FACTOR = r"[ ]?(?:times\b|[x\N{MULTIPLICATION SIGN}](?!\w))|-fold\b"
 COMPARED = r"times (?:as|more|less|fewer|faster|slower|larger|smaller|longer|shorter|bigger|greater|the)\b"
 ANY_NUMBER = re.compile(rf"{NUMBER}(?:[ ]?(?P<percent>%|percent\b|per cent\b)|(?P<factor>{FACTOR}))?")
 WORD_FACTOR = re.compile(rf"\b(?P<word>{'|'.join(WORDS)}) {COMPARED}", re.IGNORECASE)
@@ -102,7 +103,7 @@ def numbers_in(text: str) -> list[Number]:
     """All numbers of a text, with what a claim may call each."""
     found = []
     for match in ANY_NUMBER.finditer(text):
-        value = float(match["number"].replace(",", "").replace("−", "-"))
+        value = float(match["number"].replace(",", "").replace("\N{MINUS SIGN}", "-"))
         measured = bool(match["percent"] or match["factor"] or re.search(r"[.eE]", match["number"]))
         found.append(Number(match[0], (value, value / 100) if match["percent"] else (value,), measured))
     for match in WORD_FACTOR.finditer(text):

@@ -1,0 +1,501 @@
+"""Plants each fault in a notebook, and sees the proof refuse it in words that help."""
+
+import base64
+import io
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import output_from_msg
+from PIL import Image
+
+from tests.proof import author, environment, stamp
+from tests.proof.cells import code, markdown, notebook, read, write
+from tests.proof.claims import ClaimError, bounds, check_claim, operands
+from tests.proof.lint import lint, prose_findings
+from tests.proof.outputs import clean, difference, same_pictures
+from tests.proof.prose import sentences
+
+ALT = "One red pixel."
+FIGURE = """\
+class Figure:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"image/png": pixel, "text/plain": alt}, {"image/png": {"alt": alt}}
+
+
+Figure()"""
+
+
+def png(color: str, compress_level: int = 6) -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (9, 9), color).save(file, "PNG", compress_level=compress_level)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def output(kind: str, **content):
+    return output_from_msg({"header": {"msg_type": kind}, "content": content})
+
+
+def printed(text: str) -> list:
+    return [output("stream", name="stdout", text=text)]
+
+
+def figure(picture: str, alt: str = ALT) -> list:
+    data = {"image/png": picture, "text/plain": alt}
+    return [output("execute_result", data=data, metadata={"image/png": {"alt": alt}}, execution_count=3)]
+
+
+def good_lesson():
+    """A lesson as it should be, with outputs written by hand that a kernel has to repeat."""
+    error = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["ZeroDivisionError"]}
+    versions = code(
+        "import packaging\nprint(packaging.__version__)", "nbval-ignore-output", reason="installed versions"
+    )
+    book = notebook(
+        markdown("# A lesson\n\nAfter it you can take a mean.\n\nFive minutes."),
+        code("scores = [62, 64, 66]\nprint(scores)"),
+        markdown("Their mean is 64.0 <!-- claim: sum(scores) / len(scores) == 64 -->, as `0.5` and $0.5$ are not."),
+        code(f"alt, pixel = {ALT!r}, {png('red')!r}\n{FIGURE}"),
+        code("1 / 0", "raises-exception"),
+        code("print(float('nan'))", "expects-nan"),
+        versions,
+    )
+    stamp.stamp(book, "lesson.ipynb", stamp.repository())
+    outputs = [[], printed("[62, 64, 66]\n"), figure(png("red")), [output("error", **error)], printed("nan\n")]
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
+    for count, (cell, shown) in enumerate(zip(cells, [*outputs, printed("0.1\n")], strict=True), start=1):
+        cell.execution_count, cell.outputs = count, shown
+    return book
+
+
+def cell_with(book, text: str):
+    return next(cell for cell in book.cells if text in cell.source)
+
+
+def test_a_good_lesson_has_no_findings():
+    assert lint(Path("lesson.ipynb"), good_lesson()) == []
+
+
+# ---- faults in the file: (what is planted, what the message says)
+
+
+def unclaimed(book):
+    cell_with(book, "Their mean").source += " The loss falls by 20 %."
+
+
+def not_enclosing(book):
+    cell = cell_with(book, "Their mean")
+    cell.source = "Their mean is 65.0 <!-- claim: 63 < sum(scores) / len(scores) < 64.5 -->."
+
+
+def without_alt(book):
+    cell_with(book, "Figure()").outputs[0].metadata = {}
+
+
+def alt_not_in_text(book):
+    cell_with(book, "Figure()").outputs[0].data["text/plain"] = "<Figure>"
+
+
+def out_of_order(book):
+    cell_with(book, "print(scores)").execution_count = 7
+
+
+def not_executed(book):
+    cell = cell_with(book, "print(scores)")
+    cell.execution_count, cell.outputs = None, []
+
+
+def unexpected_nan(book):
+    cell_with(book, "print(scores)").outputs = printed("tensor([nan])")
+
+
+def untagged_error(book):
+    cell_with(book, "1 / 0").metadata = {}
+
+
+def no_reason(book):
+    del cell_with(book, "packaging").metadata["reason"]
+
+
+def versions_compared(book):
+    cell_with(book, "packaging").metadata = {}
+
+
+def no_title(book):
+    book.cells[0].source = "Hello"
+
+
+def machine_path(book):
+    cell_with(book, "print(scores)").outputs = printed("/home/ada/course/x.py")
+
+
+def long_cell(book):
+    cell_with(book, "print(scores)").source = "x = 1\n" * 26
+
+
+def same_ids(book):
+    book.cells[2].id = book.cells[0].id
+
+
+def foreign_metadata(book):
+    book.metadata["widgets"] = {}
+
+
+def timestamps(book):
+    book.cells[2].metadata["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+
+
+def unknown_tag(book):
+    cell_with(book, "1 / 0").metadata = {"tags": ["raises-exceptoin", "raises-exception"]}
+
+
+def changed_setup(book):
+    cell_with(book, "find_spec").source += "\nprint('hello')"
+
+
+def picture_without_alt(book):
+    cell_with(book, "Their mean").source += " ![](drawing.svg)"
+
+
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (unclaimed, "'20 %' is measured, and no claim checks it: 'The loss falls by 20 %.'"),
+        (not_enclosing, "does not enclose the number of its sentence (65.0)"),
+        (without_alt, "shows a figure without alt text"),
+        (alt_not_in_text, "text/plain is not its alt text"),
+        (out_of_order, "execution counts are [1, 7, 3, 4, 5, 6] and not 1, 2, 3"),
+        (not_executed, "cells [3] were not executed before the commit"),
+        (unexpected_nan, "shows 'nan'"),
+        (untagged_error, "ends in ZeroDivisionError"),
+        (no_reason, "say why as `reason` in its metadata"),
+        (versions_compared, "shows versions: tag it nbval-ignore-output"),
+        (no_title, "the first line of a lesson is its title"),
+        (machine_path, "holds a path of one machine (/home/...)"),
+        (long_cell, "has 26 lines; 25 are the most"),
+        (same_ids, "needs an id of its own"),
+        (foreign_metadata, "its metadata is not just kernelspec"),
+        (timestamps, "has metadata ['execution']"),
+        (unknown_tag, "has tags ['raises-exceptoin']"),
+        (changed_setup, "not the set-up cell of the course: `make stamp` writes it"),
+        (picture_without_alt, "a picture has no alt text"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_planted_fault_is_the_one_finding(plant, message):
+    book = good_lesson()
+    plant(book)
+    findings = lint(Path("lesson.ipynb"), book)
+    assert len(findings) == 1, findings
+    assert message in findings[0]
+
+
+# ---- prose and claims
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Variance is near 64 <!-- claim: 60 < v < 68 -->.",
+        "It is 47 % <!-- claim: 0.46 < share < 0.48 -->.",
+        "It is 3 times larger <!-- claim: 2.9 < a / b < 3.1 -->, or 2.5 <!-- cited: Table 1 --> there.",
+        "The loss is below 0.1 <!-- claim: loss < 0.1 -->.",
+        "It grows from 0.5 to 2,000.5 <!-- claim: first == 0.5 and 2000 < last < 2001 -->.",
+        "They agree to 1e-5 <!-- claim: torch.allclose(a, b, atol=1e-5) and abs(a - b).max() < 1e-5 -->.",
+        "The weights sum to one <!-- claim: abs(w.sum() - 1) < 1e-6 -->.",
+        "About $64$ in 12 runs <!-- claim: 60 < v < 68 -->.",
+        "Take Python 3.11, torch 2.15.0, [chapter 3.2](http://a/1.5), `x = 0.5`, $0.5$ and section 3.2, 3 heads.",
+        "# Chapter 3.2\n\n```python\nx = 0.5\n```\n\n$$\nx = 0.5\n$$",
+        "| what | share |\n|---|---|\n| first | 0.5 <!-- claim: x == 0.5 --> |",
+        "Half is 0.5. <!-- claim: x == 0.5 -->\nThe next sentence has none.",
+    ],
+)
+def test_sound_prose_passes(prose):
+    assert list(prose_findings(prose)) == []
+
+
+@pytest.mark.parametrize(
+    ("prose", "message"),
+    [
+        ("It takes 0.5 of it.", "'0.5' is measured"),
+        ("It is 3 times larger.", "'3 times' is measured"),
+        ("It is 2x faster.", "'2x' is measured"),
+        ("It is three times as large.", "'three times as' is measured"),
+        ("First 0.5 <!-- claim: x == 0.5 -->. Then 0.7.", "'0.7' is measured"),
+        ("From 0.5 to 0.7 <!-- claim: x == 0.5 -->.", "'0.7' is measured"),
+        ("- one 0.5 <!-- claim: x == 0.5 -->\n- two 0.7", "'0.7' is measured"),
+        ("Near 64 <!-- claim: 600 < v < 680 -->.", "does not enclose the number of its sentence (64)"),
+        ("Near 64 <!-- claim: 0 < v < 1000 -->.", "does not enclose"),
+        ("It is 2 <!-- claim: round(v, 2) == 5 -->.", "does not enclose"),
+        ("It is 2 <!-- claim: v[2] == 5 -->.", "does not enclose"),
+        ("It is 2 <!-- claim: v.sum(2) == 5 -->.", "does not enclose"),
+        ("Text\n<!-- claim: v == 1 --> more", "a claim begins the line"),
+        ("- <!-- claim: v == 1 --> more", "a claim begins the line"),
+        ("| a <!-- claim: v | w --> |", "in a table holds a `|`"),
+        ("Text <!-- claim: v == '-->' --> more", "`-->` stands outside a comment"),
+        ("Text <!-- claims: v == 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text <!--claim: v == 1-->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text <!-- claim: v ==\n 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text <!-- cited: -->.", "nor `<!-- cited: SOURCE -->`"),
+        ("It is so <!-- claim: v = 1 -->.", "is not a Python expression"),
+        ("It is so <!-- claim: (v := 1) == 1 -->.", "assigns or waits"),
+        ("It is so <!-- claim: v.append(1) is None -->.", "calls append(), which may change state"),
+        ("It is so <!-- claim: v.add_(1) > 0 -->.", "calls add_(), which may change state"),
+        ("It is so <!-- claim: torch.randn(2).sum() < 9 -->.", "calls randn()"),
+        ("It is so <!-- claim: len([1]) == 1 -->.", "reads no name of the notebook"),
+    ],
+)
+def test_unsound_prose_is_named(prose, message):
+    findings = list(prose_findings(prose))
+    assert any(message in finding for finding in findings), findings
+
+
+def test_sentences_keep_their_claims():
+    found = sentences(
+        "Cf. e.g. 0.5 <!-- claim: a -->. Then `b. C` <!-- claim: b -->! <!-- claim: c -->\n\n- d <!-- claim: d -->"
+    )
+    assert [(sentence.text, sentence.claims) for sentence in found] == [
+        ("Cf. e.g. 0.5.", ["a"]),
+        ("Then `b. C`!", ["b", "c"]),
+        ("- d", ["d"]),
+    ]
+
+
+def test_bounds_are_read_in_both_directions():
+    claim = bounds("68 > v >= 60 and abs(w - 0.5) < 1 / 8 and -3 < x[7].mean(dim=9) and x[7].mean(dim=9) < -2")
+    assert [n for n in (59.9, 60, 68, 0.5, 0.125, -2.5, 7, 9) if claim.enclose(n)] == [60, 68, 0.5, 0.125, -2.5]
+
+
+def test_shown_values_are_the_compared_parts():
+    assert operands("0 < a.mean() < 2 * b") == ["a.mean()", "2 * b"]
+    assert operands("all(x < limit for x in xs)") == ["limit"]
+    assert operands("torch.equal(a, b)") == ["a", "b"]
+
+
+def test_a_claim_may_use_what_merely_looks_like_a_change():
+    check_claim("model.training is False and len(rows.__dir__()) > 0")
+    with pytest.raises(ClaimError, match="manual_seed"):
+        check_claim("torch.manual_seed(0) == g")
+
+
+# ---- outputs
+
+
+def test_noise_is_no_difference():
+    one = printed("<A at 0x7f00aabbcc> took 1.25 s") + printed(" in /tmp/ipykernel_12/34.py")
+    two = printed("<A at 0x7f00ddeeff> took 0.75 s in /var/ipykernel_5/6.py")
+    assert difference(one, two) is None
+    assert "-[62]\n+[63]" in difference(printed("[62]"), printed("[63]"))
+
+
+def test_pictures_are_compared_by_pixels():
+    same, other = png("red", compress_level=0), png("blue")
+    assert same != png("red")
+    assert same_pictures(figure(png("red")), figure(same))
+    assert not same_pictures(figure(png("red")), figure(other))
+    assert not same_pictures(figure(png("red")), figure(same, alt="Another message."))
+    assert difference(figure(png("red")), figure(other)) is None, "nbval compares no picture, and neither does the test"
+    assert difference(figure(png("red")), figure(same, alt="Another message.")) is not None
+
+
+def test_committed_outputs_name_no_folder_of_a_machine():
+    lines = (
+        "File ~/course/.venv/lib/python3.11/site-packages/torch/nn.py:3\nFile /root/main/tfm_lib/masks.py:9, 1/2 / 3"
+    )
+    [shown] = clean(printed(lines))
+    assert shown.text == "File lib/python3.11/site-packages/torch/nn.py:3\nFile tfm_lib/masks.py:9, 1/2 / 3"
+
+
+# ---- the environment
+
+
+def test_the_lock_is_read_for_this_python():
+    lock = (
+        "numpy==2.4.6 ; python_full_version < '3.0' \\\n    --hash=sha256:00\n"
+        "numpy==2.5.5 ; python_full_version >= '3.0' \\\n    --hash=sha256:00\ntorch==2.15.0 \\\n    # via tfm-lib\n"
+    )
+    assert {name: str(version) for name, version in environment.locked_versions(lock).items()} == {
+        "numpy": "2.5.5",
+        "torch": "2.15.0",
+    }
+
+
+def test_the_reasons_are_named(monkeypatch):
+    monkeypatch.setenv("TFM_NETWORK", "1")
+    monkeypatch.setattr(environment.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(environment.metadata, "version", lambda name: "0.0.1" if name == "numpy" else "1!0")
+    reasons = "; ".join(environment.why_not_compared())
+    assert "TFM_NETWORK=1 is set" in reasons
+    assert "on arm64" in reasons
+    assert "numpy is 0.0.1, the lock has 2." in reasons
+
+
+def test_this_process_has_one_thread_and_no_gpu():
+    import torch
+
+    assert torch.get_num_threads() == 1
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert os.environ.get("TFM_GPU") == "1" or not torch.cuda.is_available()
+
+
+# ---- stamp
+
+
+def test_stamp_writes_badge_and_cell_once_and_takes_them_back():
+    plain = good_lesson()
+    stamp.stamp(plain, "lesson.ipynb", "")
+    book = deepcopy(plain)
+    stamp.stamp(book, "lesson.ipynb", "https://github.com/ada/course")
+    paragraphs = book.cells[0].source.split("\n\n")
+    assert paragraphs[2].startswith("[![Open in Colab](")
+    assert "(https://colab.research.google.com/github/ada/course/blob/main/notebooks/lesson.ipynb)" in paragraphs[2]
+    assert '"git+https://github.com/ada/course"' in book.cells[1].source
+    again = deepcopy(book)
+    stamp.stamp(again, "lesson.ipynb", "https://github.com/ada/course")
+    assert again == book
+    stamp.stamp(again, "lesson.ipynb", "")
+    assert again == plain
+
+
+@pytest.mark.parametrize(
+    "address", ["github.com/a/b", "https://github.com/a", "https://github.com/a/b.git", "https://x.org/a/b"]
+)
+def test_an_address_of_another_form_is_refused(tmp_path, address):
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"[tool.course]\nrepository = '{address}'")
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        stamp.repository(file)
+
+
+@pytest.mark.parametrize("address", ["", "https://github.com/ada/course"])
+def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("it ran a command"))
+    source = stamp.setup_source(address)
+    assert len(source.splitlines()) <= 14
+    exec(compile(source, "setup", "exec"), {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_setup_cell_says_what_to_do_elsewhere(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="make lab"):
+        exec(stamp.setup_source(""), {})
+
+
+def test_every_lesson_is_stamped():
+    for path in sorted((environment.ROOT / "notebooks").glob("*.ipynb")):
+        book = read(path)
+        stamp.stamp(book, path.name, stamp.repository())
+        assert book == read(path), f"{path.name}: run `make stamp`"
+
+
+# ---- with kernels: what a run of pytest says, and what `make lessons` writes
+
+
+def prove(folder: Path, *options: str, compared: bool = True, **variables: str) -> tuple[int, str]:
+    """Runs pytest as `make test` does on the notebooks of a folder, whatever is installed here."""
+    if compared:
+        (folder / "conftest.py").write_text(
+            "from tests.proof import environment\nenvironment.why_not_compared = lambda: []\n"
+        )
+    config = ["-c", str(environment.ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *config, "--color=no", *options, *sorted(folder.glob("*.ipynb"))],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(environment.ROOT), **variables},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    return run.returncode, run.stdout + run.stderr
+
+
+def faulty_lesson():
+    book = good_lesson()
+    cell_with(book, "print(scores)").outputs = printed("[62, 64, 65]\n")
+    cell_with(book, "1 / 0").source = "1 / 1"
+    cell_with(book, "Their mean").source = (
+        "The mean is 70.0 <!-- claim: 69 < sum(scores) / len(scores) < 71 -->. "
+        "It is more than before <!-- claim: sum(scores) > before -->."
+    )
+    return book
+
+
+def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
+    write(tmp_path / "good.ipynb", good_lesson())
+    write(tmp_path / "faulty.ipynb", faulty_lesson())
+    status, report = prove(tmp_path, "-n", "2", "-rfs")
+    assert status == 1
+    assert "good.ipynb" not in report.partition("FAILURES")[2], report
+    assert "-[62, 64, 65]\n+[62, 64, 66]\nIf the new output is right, `make lessons` writes it" in report
+    assert "says: The mean is 70.0.\nIts claim `69 < sum(scores) / len(scores) < 71` is false. In this run" in report
+    assert "  sum(scores) / len(scores) = 64.0\n" in report
+    assert "Its claim `sum(scores) > before` raises NameError: name 'before' is not defined" in report
+    assert "4 failed, 13 passed" in report
+    assert "notebooks: 2, cells: 12 (83% strict), claims: 3, seconds: " in report
+    assert "outputs compared: this is the locked environment" in report
+
+
+def test_elsewhere_cells_run_and_claims_hold_but_outputs_are_not_compared(tmp_path):
+    write(tmp_path / "faulty.ipynb", faulty_lesson())
+    status, report = prove(tmp_path, compared=False, TFM_GPU="1")
+    assert status == 1
+    assert "is false. In this run" in report
+    assert "Cell is tagged raises-exception, and nothing was raised" in report
+    assert "Cell outputs differ" not in report
+    assert "3 failed, 6 passed" in report
+    assert "outputs not compared: TFM_GPU=1 is set" in report
+
+
+def test_a_broken_cell_stops_its_lesson_and_nothing_piles_up(tmp_path):
+    book = good_lesson()
+    cell_with(book, "print(scores)").source = "scores = [62, 64, 66\nprint(scores)"
+    write(tmp_path / "broken.ipynb", book)
+    status, report = prove(tmp_path, "-rs")
+    assert status == 1
+    assert "1 failed, 2 passed, 5 skipped" in report
+    assert "SyntaxError" in report
+    assert "cell 3 failed, and this needs it" in report
+
+
+def test_lessons_writes_once_and_only_what_runs(tmp_path, capsys):
+    path, broken = tmp_path / "lesson.ipynb", tmp_path / "broken.ipynb"
+    draft = good_lesson()
+    for cell in draft.cells:
+        if cell.cell_type == "code":
+            cell.execution_count, cell.outputs = None, []
+    write(path, draft)
+    draft.cells[2].source = "import nowhere"
+    write(broken, draft)
+    before = broken.read_bytes()
+
+    assert author.lessons([path, broken]) == 1
+    said = capsys.readouterr().out
+    assert "lesson.ipynb: written" in said
+    assert "broken.ipynb: FAILED, the file is as it was. code cell 3 ('import nowhere'): ModuleNotFoundError" in said
+    assert broken.read_bytes() == before
+    assert lint(path, read(path)) == []
+
+    written = path.read_bytes()
+    assert author.lessons([path]) == 0
+    assert "lesson.ipynb: nothing changed" in capsys.readouterr().out
+    assert path.read_bytes() == written
+
+
+def test_only_what_changed_is_taken_over():
+    book = good_lesson()
+    fresh = deepcopy(book)
+    cell_with(fresh, "packaging").outputs = printed("0.2\n")
+    cell_with(fresh, "Figure()").outputs = figure(png("red", compress_level=0))
+    kept = deepcopy(book)
+    assert author.renew(book, deepcopy(fresh)) == []
+    assert book == kept
+    cell_with(fresh, "Figure()").outputs = figure(png("blue"))
+    [change] = author.renew(book, fresh)
+    assert change.endswith(": a picture")
+    assert cell_with(book, "Figure()").outputs == figure(png("blue"))
+    assert cell_with(book, "packaging").outputs == printed("0.2\n")
