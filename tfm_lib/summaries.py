@@ -169,14 +169,16 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
 
 def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
     rows = csv.DictReader((line for _, line in _lines(path)), strict=True)
+    whole = 0  # the line on which the last whole record ended
     try:
         for row in rows:
-            where = f"{path}, line {rows.line_num}"
+            whole = rows.line_num
+            where = f"{path}, line {whole}"
             if None in row or None in row.values():
                 raise ValueError(f"{where}: not as many cells as the header; quote a text that holds commas")
             yield where, row
     except csv.Error as error:
-        raise ValueError(f"{path}, line {rows.line_num}: not CSV ({error}); check its quotes") from error
+        raise ValueError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:

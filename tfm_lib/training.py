@@ -165,10 +165,10 @@ def train(
     keep = save or (lambda state: None)
     model.train()
     keep(State(recipe, history, data, snapshot(model, optimizer)))  # a folder that can't be written is found now
-    batches = endless_batches(examples, recipe, len(history.step))
-    begin = time.monotonic()
+    done, begin = len(history.step), time.monotonic()
+    batches = endless_batches(examples, recipe, done)
     layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
-    with tqdm(total=recipe.steps, initial=len(history.step), bar_format=layout, disable=not progress) as bar:
+    with tqdm(total=recipe.steps, initial=done, bar_format=layout, disable=not progress) as bar:
         while len(history.step) < recipe.steps and time.monotonic() - begin < 60 * minutes:
             step = len(history.step) + 1
             batch = next(batches)
@@ -178,7 +178,7 @@ def train(
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
             history.add(loss, recipe.rate(step), tokens)
             bar.update()
-            bar.set_postfix_str(_report(history, loss, begin, 60 * minutes, recipe.steps, bar.initial), refresh=False)
+            bar.set_postfix_str(_report(history, done, recipe.steps, begin, minutes), refresh=False)
             if step % save_every == 0:
                 keep(State(recipe, history, data, snapshot(model, optimizer)))
     keep(State(recipe, history, data, snapshot(model, optimizer)))
@@ -214,12 +214,12 @@ def endless_batches(examples: Examples, recipe: Recipe, done: int) -> Iterator[B
         done = max(0, done - len(plan))
 
 
-def _report(history: History, loss: float, begin: float, seconds: float, steps: int, first: int) -> str:
+def _report(history: History, done: int, steps: int, begin: float, minutes: float) -> str:
     """What the progress bar says: loss, speed, and the time left until the steps or the minutes are over."""
-    spent, done = time.monotonic() - begin, len(history.step) - first
-    left = min((steps - len(history.step)) * spent / done, max(0.0, seconds - spent))
-    speed = sum(history.tokens[first:]) / spent
-    return f"loss {loss:.3f}, {speed:,.0f} tokens/s, {left // 60:.0f}:{left % 60:02.0f} left"
+    spent, now = time.monotonic() - begin, len(history.step)
+    left = min((steps - now) * spent / (now - done), max(0.0, 60 * minutes - spent))
+    speed = sum(history.tokens[done:]) / spent
+    return f"loss {history.loss[-1]:.3f}, {speed:,.0f} tokens/s, {left // 60:.0f}:{left % 60:02.0f} left"
 
 
 def snapshot(model: Transformer, optimizer: torch.optim.Adam) -> dict[str, Tensor]:

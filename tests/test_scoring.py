@@ -1,0 +1,108 @@
+"""Scoring: numbers that can be counted by hand, and baselines on articles whose nearest is plain to see."""
+
+import json
+
+import pytest
+import torch
+
+from tfm_lib.decoding import greedy
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.scoring import (
+    baselines,
+    choose_k,
+    evaluate,
+    exact_match,
+    first_words,
+    most_frequent_summary,
+    nearest_summaries,
+    score,
+    summarize,
+)
+from tfm_lib.summaries import Pair, Splits, Vocabulary, encode_pairs
+
+TRAIN = [
+    Pair("the harbor was closed by the storm", "storm closes harbor"),
+    Pair("the team won the final match", "team wins final"),
+    Pair("the mayor spoke and the crowd listened", "storm closes harbor"),
+]
+DEV = [Pair("a b c d e f", "a b c"), Pair("g h i j k l", "g h i"), Pair("m n o", "x y z w")]
+TEST = [Pair("a late storm over the harbor", "a late storm"), Pair("our team played a match", "Team Wins final")]
+SPLITS = Splits(TRAIN, DEV, TEST)
+
+
+def test_rouge_by_hand() -> None:
+    # 3 of 4 words of each are common, 1 of 3 neighboring pairs, and the longest common subsequence has 3 words.
+    scores = score(["storm closes old harbor"], ["storm closes harbor today"])
+    assert scores.rouge1 == pytest.approx(3 / 4)
+    assert scores.rouge2 == pytest.approx(1 / 3)
+    assert scores.rougeL == pytest.approx(3 / 4)
+    assert scores.exact == 0
+
+
+def test_rouge_stems_and_takes_the_mean() -> None:
+    scores = score(["Floods", "nothing shared"], ["flood", "other words"])
+    assert (scores.rouge1, scores.rougeL, scores.exact) == (0.5, 0.5, 0)
+
+
+def test_precision_and_recall_are_balanced() -> None:
+    # Precision 1/4, recall 1: F1 is 2 * 1/4 / (5/4).
+    assert score(["a storm is here"], ["storm"]).rouge1 == pytest.approx(2 / 5)
+
+
+def test_exact_match_ignores_case_alone() -> None:
+    assert exact_match(["Team wins", "team wins", "team won", ""], ["team wins"] * 4) == 0.5
+
+
+def test_one_summary_for_each_reference() -> None:
+    with pytest.raises(ValueError, match="1 summaries for 2 references"):
+        score(["a"], ["a", "b"])
+    with pytest.raises(ValueError, match="0 summaries for 0 references"):
+        score([], [])
+
+
+def test_k_is_the_best_on_the_development_set() -> None:
+    assert first_words("one two  three", 2) == "one two"
+    assert choose_k(DEV) == 3
+
+
+def test_the_most_frequent_summary() -> None:
+    assert most_frequent_summary(TRAIN) == "storm closes harbor"
+    assert most_frequent_summary(TRAIN[:2]) == "storm closes harbor", "of equals the first"
+
+
+def test_the_nearest_article_shares_rare_words() -> None:
+    # "the" stands in every article and must weigh nothing, however often it is said.
+    articles = ["the the the final storm the the harbor", "the match", "The Crowd", "unknown words alone"]
+    assert nearest_summaries([*TRAIN, Pair("crowd crowd of the night", "night")], articles) == [
+        "storm closes harbor",
+        "team wins final",
+        "night",
+        "storm closes harbor",
+    ]
+    assert nearest_summaries(TRAIN, [pair.article for pair in TRAIN]) == [pair.summary for pair in TRAIN]
+
+
+def test_one_table_of_the_model_beside_the_baselines() -> None:
+    table = evaluate(["a late storm", "team"], SPLITS)
+    names = ["model", "first 3 words", "most frequent summary", "nearest training article"]
+    assert list(table.scores) == names and list(baselines(SPLITS)) == names[1:]
+    assert table.scores["model"] == score(["a late storm", "team"], ["a late storm", "Team Wins final"])
+    assert table.scores["nearest training article"].exact == 0.5
+    lines = str(table).splitlines()
+    assert lines[0].split() == ["2", "pairs", "ROUGE-1", "ROUGE-2", "ROUGE-L", "exact"]
+    assert len({len(line) for line in lines}) == 1, "the columns are aligned"
+    assert lines[1].split() == ["model", "75.0", "50.0", "75.0", "50.0"]
+    assert json.loads(json.dumps(table.to_dict()))["scores"]["model"]["rougeL"] == 0.75
+
+
+def test_summaries_stand_in_the_order_of_their_articles() -> None:
+    vocabulary = Vocabulary.of_words(text for pair in TRAIN + TEST for text in pair)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(vocabulary), d_model=16, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1
+    )
+    model = Transformer(config)
+    examples = encode_pairs([*TEST, *TRAIN], vocabulary, 20, 20)
+    alone = [vocabulary.decode(greedy(model, torch.tensor([ids]), 5)[0].tolist()) for ids in examples.articles]
+    assert len(set(alone)) > 1
+    assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone

@@ -1,0 +1,334 @@
+"""Training: rates and loss by hand, resuming to the very weights, checkpoints that are whole or refused."""
+
+import math
+import random
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.summaries import Batch, Examples, Pair, Vocabulary, encode_pairs
+from tfm_lib.training import (
+    Checkpoint,
+    History,
+    Recipe,
+    State,
+    find_device,
+    linear_rate,
+    load_checkpoint,
+    make_optimizer,
+    paper_rate,
+    save_checkpoint,
+    sequence_loss,
+    set_seed,
+    train,
+    train_step,
+    write_whole,
+)
+
+PAIRS = [Pair(f"word{n} " * (n % 5 + 1) + "came home", f"word{n} home") for n in range(12)]
+VOCABULARY = Vocabulary.of_words(text for pair in PAIRS for text in pair)
+EXAMPLES = encode_pairs(PAIRS, VOCABULARY, 16, 8)
+RECIPE = Recipe(steps=7, peak_rate=3e-3, warmup_steps=2, max_tokens=40)
+
+
+def small_model(seed: int = 0) -> Transformer:
+    """With dropout, so that random states matter; `d_ff` differs from `d_model`."""
+    set_seed(seed)
+    return Transformer(
+        TransformerConfig(
+            vocab_size=len(VOCABULARY),
+            d_model=16,
+            num_heads=2,
+            d_ff=24,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            max_length=16,
+            dropout=0.2,
+        )
+    )
+
+
+def same_weights(first: Transformer, second: Transformer) -> bool:
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    return all(torch.equal(one, other) for one, other in pairs)
+
+
+# --- rates and loss, by hand
+
+
+def test_the_paper_schedule_by_hand() -> None:
+    # d_model 4: 4^-0.5 = 1/2. Step 4 of 16 warm-up steps: 4 * 16^-1.5 = 4/64. Step 64: 64^-0.5 = 1/8.
+    assert paper_rate(4, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 4 / 64)
+    assert paper_rate(16, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 1 / 4)
+    assert paper_rate(64, d_model=4, warmup_steps=16, factor=3) == pytest.approx(3 * 1 / 2 * 1 / 8)
+    rates = [paper_rate(step, 512) for step in range(1, 10_000)]
+    assert rates.index(max(rates)) == 3999
+
+
+def test_the_linear_schedule_by_hand() -> None:
+    rates = [linear_rate(step, 0.8, warmup_steps=4, steps=7) for step in range(1, 9)]
+    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.6, 0.4, 0.2, 0.0])
+
+
+def test_a_recipe_follows_its_schedule() -> None:
+    by_paper = Recipe(steps=100, peak_rate=0.5 / math.sqrt(128 * 25), warmup_steps=25)
+    for step in (1, 25, 60):
+        assert by_paper.rate(step) == pytest.approx(paper_rate(step, 128, 25, factor=0.5))
+    falling = Recipe(steps=100, peak_rate=0.1, warmup_steps=25, fall="linear")
+    assert falling.rate(70) == pytest.approx(linear_rate(70, 0.1, 25, 100))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps must be positive, got 0"),
+        ({"steps": 9, "peak_rate": -1.0}, "peak_rate must be positive, got -1"),
+        ({"steps": 9, "fall": "cosine"}, "'paper' or 'linear', got 'cosine'"),
+        ({"steps": 9, "fall": "linear"}, "warm-up of 100 steps doesn't fit a run of 9"),
+        ({"steps": 9, "label_smoothing": 1.0}, "label_smoothing must lie in"),
+    ],
+)
+def test_a_recipe_refuses_what_cannot_be(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe(**options)
+
+
+def test_the_loss_by_hand() -> None:
+    # Probabilities 1/2, 1/4, 1/8, 1/8. Labels 1 and 2 cost 2 and 3 bits, the padded third place nothing.
+    logits = torch.tensor([0.5, 0.25, 0.125, 0.125]).log().expand(1, 3, 4)
+    labels = torch.tensor([[1, 2, 0]])
+    bit = math.log(2)
+    assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx(2.5 * bit)
+    # Smoothing by 0.2 gives each of the four tokens 0.05 more: they cost 1, 2, 3 and 3 bits, 9 in all.
+    smooth = sequence_loss(logits, labels, pad_id=0, label_smoothing=0.2)
+    assert smooth.item() == pytest.approx(0.8 * 2.5 * bit + 0.05 * 9 * bit)
+
+
+def test_padding_does_not_count() -> None:
+    logits = torch.randn(2, 3, 5, requires_grad=True)
+    labels = torch.tensor([[4, 2, 0], [1, 0, 0]])
+    sequence_loss(logits, labels, pad_id=0, label_smoothing=0.1).backward()
+    assert logits.grad is not None
+    assert (logits.grad.abs().sum(-1) > 0).tolist() == [[True, True, False], [True, False, False]]
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 3, 5\)"):
+        sequence_loss(torch.zeros(2, 3, 5), torch.ones(2, 4, dtype=torch.long), 0)
+
+
+def test_seed_repeats_every_generator() -> None:
+    def draw() -> tuple[float, float, float]:
+        set_seed(5)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    assert draw() == draw()
+
+
+def test_devices() -> None:
+    assert find_device("cpu") == torch.device("cpu")
+    assert find_device().type in ("cuda", "mps", "cpu")
+    with pytest.raises(ValueError, match="'tpu' is not here; choose from .*cpu"):
+        find_device("tpu")
+
+
+# --- the loop
+
+
+def test_one_step_is_adam_on_the_shifted_loss() -> None:
+    model, reference = small_model().eval(), small_model().eval()
+    batch = Batch.of(EXAMPLES.articles, EXAMPLES.summaries)
+    loss = train_step(model, batch, make_optimizer(model), RECIPE, rate=0.01)
+    adam = torch.optim.Adam(reference.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9)
+    expected = torch.nn.functional.cross_entropy(
+        reference(batch.src, batch.decoder_input).transpose(1, 2), batch.labels, ignore_index=0, label_smoothing=0.1
+    )
+    expected.backward()
+    adam.step()
+    assert loss == pytest.approx(expected.item(), rel=1e-6)
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        # Adam turns even a gradient of rounding errors (a key's bias has none else) into a whole step.
+        solid = theirs.grad.abs() > 1e-5
+        torch.testing.assert_close(ours[solid], theirs[solid], rtol=0, atol=2e-5)
+
+
+def test_training_lowers_the_loss_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = replace(RECIPE, steps=40)
+    history = train(small_model(), EXAMPLES, recipe)
+    assert history.step == list(range(1, 41))
+    assert history.loss[-1] < 0.75 * history.loss[0]
+    assert history.rate == [recipe.rate(step) for step in history.step]
+    an_epoch = sum(len(ids) + 1 for ids in EXAMPLES.summaries) + sum(map(len, EXAMPLES.articles))
+    assert an_epoch in [sum(history.tokens[:n]) for n in range(1, 40)]
+    shown = capsys.readouterr().err
+    assert "40/40 steps, loss" in shown and "tokens/s" in shown and "left" in shown
+    history.save(tmp_path / "history.json")
+    assert History.load(tmp_path / "history.json") == history
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    models, losses = [], []
+    for seed in (0, 0, 1):
+        models.append(small_model(seed))
+        losses.append(train(models[-1], EXAMPLES, RECIPE, progress=False).loss)
+    assert losses[0] == losses[1] != losses[2]
+    assert same_weights(models[0], models[1])
+
+
+def test_minutes_stop_a_run() -> None:
+    assert train(small_model(), EXAMPLES, RECIPE, minutes=0, progress=False).step == []
+
+
+def test_a_loss_that_is_no_number_ends_the_run() -> None:
+    model = small_model()
+    with torch.no_grad():
+        next(model.parameters()).fill_(math.inf)
+    with pytest.raises(ValueError, match="loss of step 1 is nan; lower peak_rate"):
+        train(model, EXAMPLES, RECIPE, progress=False)
+
+
+# --- checkpoints
+
+
+class Killed(Exception):
+    pass
+
+
+def run_until_killed(path: Path, step: int) -> None:
+    """Train and save after each step, and die in the one after `step`, when its weights are half changed."""
+    model = small_model()
+
+    def save(state: State) -> None:
+        save_checkpoint(path, model, VOCABULARY, state)
+        if len(state.history.step) == step:
+            torch.rand(3)  # whatever happens between here and the new start must not matter
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
+
+
+def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) -> tuple[Transformer, History]:
+    set_seed(99)
+    model, _, state = load_checkpoint(path)
+    return model, train(model, examples, recipe, start=state, progress=False)
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 6, 7])
+def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int) -> None:
+    whole = small_model()
+    expected = train(whole, EXAMPLES, RECIPE, progress=False)
+    run_until_killed(tmp_path / "a.safetensors", step)
+    resumed, history = go_on(tmp_path / "a.safetensors")
+    assert history == expected
+    assert same_weights(resumed, whole)
+
+
+def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    with pytest.raises(ValueError, match="go on with its recipe"):
+        go_on(tmp_path / "a.safetensors", recipe=replace(RECIPE, seed=1))
+    with pytest.raises(ValueError, match="other examples; give the same data"):
+        go_on(tmp_path / "a.safetensors", examples=encode_pairs(PAIRS, VOCABULARY, 3, 8))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
+    run_until_killed(path, 2)
+    return path
+
+
+def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
+    model = small_model()
+    save_checkpoint(tmp_path / "a.safetensors", model.half(), VOCABULARY)
+    loaded = load_checkpoint(tmp_path / "a.safetensors")
+    assert isinstance(loaded, Checkpoint) and loaded.state is None
+    assert loaded.model.config == model.config and same_weights(loaded.model, model.float())
+    assert loaded.vocabulary.to_json() == VOCABULARY.to_json()
+    assert len(list(tmp_path.iterdir())) == 1, "the temporary file is gone"
+
+
+@given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_checkpoint_with_any_bit_flipped_is_refused(checkpoint: Path, where: float, bit: int) -> None:
+    content = bytearray(checkpoint.read_bytes())
+    content[int(where * len(content))] ^= 1 << bit
+    altered = checkpoint.with_name("altered")
+    altered.write_bytes(content)
+    with pytest.raises(ValueError, match="altered"):
+        load_checkpoint(altered)
+
+
+@given(where=st.floats(0, 1, exclude_max=True))
+def test_a_checkpoint_cut_anywhere_is_refused(checkpoint: Path, where: float) -> None:
+    content = checkpoint.read_bytes()
+    cut = checkpoint.with_name("cut")
+    cut.write_bytes(content[: int(where * len(content))])
+    with pytest.raises(ValueError, match="no whole checkpoint .*cut short or altered"):
+        load_checkpoint(cut)
+
+
+def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint(tmp_path / "a.safetensors")
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file grow beyond `size` bytes, as on a disk that is nearly full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    run_until_killed(path, 2)
+    before = path.read_bytes()
+    model, _, state = load_checkpoint(path)
+    with (
+        room_for(len(before) // 2),
+        pytest.raises(OSError, match=r"can't write .*what was there is kept; free 0\.\d MiB"),
+    ):
+        train(
+            model,
+            EXAMPLES,
+            RECIPE,
+            start=state,
+            save=lambda s: save_checkpoint(path, model, VOCABULARY, s),
+            progress=False,
+        )
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path], "the part that was written is gone"
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where a folder should be")
+    path = tmp_path / "runs" / "a.safetensors"
+    model = small_model()
+    start = small_model()
+    with pytest.raises(OSError, match="can't write .*choose another folder"):
+        train(model, EXAMPLES, RECIPE, save=lambda s: save_checkpoint(path, model, VOCABULARY, s), progress=False)
+    assert same_weights(model, start)
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a"
+    write_whole(path, b"first")
+    write_whole(path, b"2")
+    assert path.read_bytes() == b"2" and list(path.parent.iterdir()) == [path]
