@@ -41,17 +41,13 @@ def lively(seed, **changes):
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2), (0, 3, 0)])
 def test_greedy_is_plain_greedy_on_ragged_batches(norm_first, ids):
     pad_id, start_id, eos_id = ids
-    lengths = set()
-    for seed in range(16):
+    for seed in range(8):
         model = lively(seed, norm_first=norm_first, pad_id=pad_id, start_id=start_id, eos_id=eos_id)
         torch.manual_seed(seed)
         src = random_ids(5, 7, high=8)
         for i, length in enumerate((7, 1, 4, 6, 2)):
             src[i, length:] = pad_id
-        tokens = greedy(model, src, 12)
-        assert torch.equal(tokens, plain_greedy(model, src, 12))
-        lengths |= {row.index(eos_id) for row in tokens.tolist() if eos_id in row}
-    assert len(lengths) > 1  # rows that end at different steps were seen
+        assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
 
 
 @settings(max_examples=20, deadline=None)
@@ -113,7 +109,8 @@ def test_a_finished_row_holds_the_end_and_then_padding():
         for row in greedy(lively(seed, norm_first=True), random_ids(5, 7, high=8), 12).tolist()
     ]
     ended = [row[row.index(2) + 1 :] for row in rows if 2 in row]
-    assert any(ended) and all(set(rest) <= {0} for rest in ended)
+    assert len({len(rest) for rest in ended}) > 3  # rows that ended at several steps were seen
+    assert all(set(rest) <= {0} for rest in ended)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
