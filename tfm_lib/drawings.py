@@ -1,0 +1,222 @@
+"""The two drawings that return in every lesson: the map of the course and the whole Transformer."""
+
+from collections.abc import Collection
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+from tfm_lib.figure import QUIET, Figure, style
+
+LIT, LIT_EDGE = "#ffe3b0", "#b45309"
+
+BLUE, GREEN, YELLOW, RED = "#d3e5f6", "#d5ecd9", "#f3eec9", "#f9d9d6"
+ORANGE, VIOLET, TEAL, GRAY = "#fbe3c8", "#e6def2", "#d3ecec", "#f4f6f8"
+
+# A lesson's name, what it answers, its color (that of its part in `architecture`), its column and row from the top.
+LESSONS = (
+    ("start here", "What is it for, and\nwhat will I build?", GRAY, 0, 0),
+    ("attention", "How does a query look\nthings up softly?", BLUE, 1, 0),
+    ("masked softmax", "What must not be seen,\nand how is it hidden?", BLUE, 2, 0),
+    ("multi-head attention", "Why several heads, and\nwhat does splitting cost?", BLUE, 2, 1),
+    ("positional encoding", "How does order\nget in?", ORANGE, 1, 1),
+    ("layers", "What makes depth\ntrainable?", YELLOW, 2, 2),
+    ("full model", "How do the parts\nbecome one model?", VIOLET, 1, 2),
+    ("training", "How does it learn\nto summarize?", GRAY, 0, 2),
+    ("decoding", "How does it write,\nand how fast can it?", GRAY, 0, 1),
+)
+BUILDS_ON = ((0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 6), (5, 6), (6, 7), (7, 8))
+
+
+def _box(
+    axes: Axes, x: float, y: float, width: float, height: float, color: str, lit: bool = False, layer: float = 2
+) -> None:
+    """A rounded box with its lower left corner at (x, y); a lit one has a thick frame besides its color."""
+    axes.add_patch(
+        FancyBboxPatch(
+            (x, y),
+            width,
+            height,
+            "round,pad=0,rounding_size=0.07",
+            facecolor=LIT if lit else color,
+            edgecolor=LIT_EDGE if lit else QUIET,
+            linewidth=2.6 if lit else 0.9,
+            zorder=layer,
+        )
+    )
+
+
+def _arrow(axes: Axes, *corners: tuple[float, float], color: str = QUIET) -> None:
+    """A line through the corners, with a head at the last one."""
+    axes.plot(*zip(*corners, strict=True), color=color, linewidth=1.1, linestyle="-", zorder=1.5, solid_capstyle="butt")
+    arrow = {
+        "arrowstyle": "-|>,head_width=0.18,head_length=0.35",
+        "color": color,
+        "shrinkA": 0,
+        "shrinkB": 0,
+        "linewidth": 1.1,
+    }
+    axes.annotate("", corners[-1], corners[-2], arrowprops=arrow, zorder=3)
+
+
+def _canvas(alt: str, height: float) -> tuple[Figure, Axes]:
+    """A figure whose axes count in inches, x from 0 to 7.2."""
+    figure = Figure(alt, height)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 7.2), ylim=(0, height - 0.12), aspect="equal")
+    axes.axis("off")
+    return figure, axes
+
+
+@style()
+def course_map(current: int | None = None) -> Figure:
+    """Lessons 00 to 08, an arrow from each to the lesson that builds on it, and the current one lit up.
+
+    Raises ValueError for a lesson that is not on the map.
+    """
+    if current is not None and current not in range(len(LESSONS)):
+        raise ValueError(f"current is {current!r}; wanted a lesson's number from 0 to {len(LESSONS) - 1}, or None")
+    message = (
+        "The course: lessons 00 to 08, each arrow leads to a lesson that builds on the one before it. "
+        "The full model (06) needs the layers (05) and the positions (04)."
+    )
+    if current is not None:
+        message += f" You are in lesson {current:02d}, {LESSONS[current][0]}: thick frame."
+    figure, axes = _canvas(message, 3.98)
+    width, height, across, down = 2.06, 1.0, 2.5, 1.36
+    corners = [(0.07 + column * across, 2.79 - row * down) for *_, column, row in LESSONS]
+    for number, ((name, question, color, *_), (x, y)) in enumerate(zip(LESSONS, corners, strict=True)):
+        _box(axes, x, y, width, height, color, number == current)
+        axes.text(x + 0.1, y + height - 0.12, f"{number:02d}  {name}", va="top", weight="bold", fontsize=9.5, zorder=4)
+        axes.text(x + 0.1, y + height - 0.38, question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4)
+        if number == current:
+            badge = {"boxstyle": "round,pad=0.25", "facecolor": LIT_EDGE, "edgecolor": "none"}
+            place = (x + width - 0.12, y + 0.17)
+            axes.text(
+                *place,
+                "you are here",
+                ha="right",
+                va="center",
+                color="white",
+                weight="bold",
+                fontsize=8,
+                bbox=badge,
+                zorder=5,
+            )
+    for before, after in BUILDS_ON:
+        (x, y), (to_x, to_y) = corners[before], corners[after]
+        right, up = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
+        start = (x + width / 2 * (1 + right), y + height / 2 * (1 + up))
+        end = (to_x + width / 2 * (1 - right), to_y + height / 2 * (1 - up))
+        _arrow(axes, start, end)
+    return figure
+
+
+# What `architecture` can light up: each part's color, and the words of the caption.
+PARTS = {
+    "embedding": (RED, "the embeddings"),
+    "positions": (ORANGE, "the positions, added to the embeddings of both sides"),
+    "encoder": ("white", "the encoder"),
+    "decoder": ("white", "the decoder"),
+    "self_attention": (BLUE, "the encoder's self-attention"),
+    "masked_self_attention": (BLUE, "the decoder's masked self-attention"),
+    "cross_attention": (BLUE, "cross-attention, the only way from the source to the target"),
+    "memory": (TEAL, "the memory, the output of the last encoder layer, read by every decoder layer"),
+    "feed_forward": (GREEN, "the feed-forward networks"),
+    "add_norm": (YELLOW, "Add & Norm after every sub-layer"),
+    "linear": (VIOLET, "the linear layer"),
+    "softmax": (VIOLET, "the softmax over the vocabulary"),
+}
+WIDE, TALL, LINE = 1.8, 0.3, 0.13  # inches: a part's size, and how much a second line of text adds
+LEFT, RIGHT, MIDDLE = 1.75, 5.45, 3.6  # where the encoder, the decoder and what both share are centered
+EMBED, PLUS, FLOOR = 0.4, 1.03, 1.75  # heights of the embedding, of the sum with the positions, of the first sub-layer
+ROOM = 0.34  # inches between two sub-layers
+
+
+def _part(axes: Axes, x: float, y: float, part: str, text: str, lit: Collection[str], wide: float = WIDE) -> float:
+    """A named part centered at x with its bottom at y; returns its top."""
+    tall = TALL + LINE * text.count("\n")
+    _box(axes, x - wide / 2, y, wide, tall, GRAY if lit else PARTS[part][0], part in lit)
+    weight = "bold" if part in lit else "normal"
+    axes.text(x, y + tall / 2, text, ha="center", va="center", fontsize=8.8, weight=weight, linespacing=1.2, zorder=4)
+    return y + tall
+
+
+def _layer(axes: Axes, x: float, side: int, sublayers: Collection[tuple[str, str]], lit: Collection[str]) -> float:
+    """One layer, post-norm: each sub-layer with a way around it, on the given side, into its Add & Norm."""
+    y, below = FLOOR, PLUS + 0.1
+    for part, text in sublayers:
+        _arrow(axes, (x, below), (x, y))
+        top = _part(axes, x, y, part, text, lit)
+        _arrow(axes, (x, top), (x, top + 0.12))
+        edge, around, fork = x + side * WIDE / 2, x + side * (WIDE / 2 + 0.16), y - 0.17
+        _arrow(axes, (x, fork), (around, fork), (around, top + 0.27), (edge, top + 0.27))
+        below = _part(axes, x, top + 0.12, "add_norm", "Add & Norm", lit)
+        y = below + ROOM
+    return below
+
+
+def _side(
+    axes: Axes, x: float, side: int, name: str, sublayers: Collection[tuple[str, str]], lit: Collection[str]
+) -> float:
+    """Everything from the tokens to the top of one stack, with the residual ways on its outer side."""
+    source = name == "encoder"
+    ids = "source token ids (B, S)" if source else "target token ids so far (B, T)"
+    axes.text(x, 0.1, ids, ha="center", va="center", fontsize=8.8, color=QUIET)
+    _arrow(axes, (x, 0.2), (x, EMBED))
+    _arrow(axes, (x, _part(axes, x, EMBED, "embedding", "Embedding · √d_model", lit)), (x, PLUS - 0.1))
+    axes.plot(x, PLUS, "o", ms=14, mfc="white", mec=QUIET, zorder=2)
+    axes.text(x, PLUS, "+", ha="center", va="center", fontsize=12, zorder=4)
+    _arrow(axes, (MIDDLE + side * 0.45, PLUS), (x - side * 0.1, PLUS))
+    top = _layer(axes, x, side, sublayers, lit)
+    for shift in (0.12, 0.06, 0.0):  # the other layers of the stack look out behind the first
+        corner = (x - WIDE / 2 - 0.28 + shift, FLOOR - 0.36 + shift)
+        _box(axes, *corner, WIDE + 0.56, top + 0.12 - FLOOR + 0.36, "white", name in lit and not shift, layer=1 - shift)
+    axes.text(
+        x + side * 1.42, (FLOOR + top) / 2, f"{name}: N layers", rotation=90, ha="center", va="center", weight="bold"
+    )
+    return top + 0.12
+
+
+@style()
+def architecture(lit: Collection[str] = ()) -> Figure:
+    """The whole encoder-decoder Transformer, post-norm, with the parts named in `lit` lit up (see PARTS).
+
+    Raises ValueError for a part that the drawing does not have. Source: Vaswani et al. 2017, figure 1.
+    """
+    if isinstance(lit, str) or not set(lit) <= set(PARTS):
+        raise ValueError(f"lit is {lit!r}; wanted a list of names out of {', '.join(PARTS)}")
+    message = (
+        "The encoder-decoder Transformer, read upward. Left, the encoder turns the source into memory. Right, the "
+        "decoder reads the target so far and, by cross-attention, the memory, and predicts each next token."
+    )
+    if lit:
+        message += f" In thick frames: {'; '.join(PARTS[part][1] for part in lit)}."
+    figure, axes = _canvas(message, 6.45)
+    feed = ("feed_forward", "Feed-forward")
+    masked = ("masked_self_attention", "Masked self-attention\nquery, key, value")
+    cross = ("cross_attention", "Cross-attention\nquery ↑    key, value →")
+    encoder = [("self_attention", "Self-attention\nquery, key, value"), feed]
+    top = _side(axes, LEFT, -1, "encoder", encoder, lit)
+    _part(axes, MIDDLE, PLUS - TALL / 2, "positions", "Positions", lit, 0.9)
+    _arrow(axes, (LEFT, top), (LEFT, top + 0.3))
+    _part(axes, LEFT, top + 0.3, "memory", "memory (B, S, D)", lit, 1.4)
+    into = FLOOR + 2 * TALL + LINE + 0.12 + ROOM + (TALL + LINE) / 2  # the middle of the cross-attention
+    color = LIT_EDGE if "memory" in lit else QUIET
+    _arrow(axes, (LEFT + 0.7, top + 0.45), (MIDDLE, top + 0.45), (MIDDLE, into), (RIGHT - WIDE / 2, into), color=color)
+    axes.text(MIDDLE - 0.25, top + 0.52, "to every decoder layer", ha="center", va="bottom", fontsize=8.8, color=QUIET)
+    top = _side(axes, RIGHT, 1, "decoder", [masked, cross, feed], lit)
+    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.27))
+    top = _part(axes, RIGHT, top + 0.27, "linear", "Linear", lit)
+    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.14))
+    top = _part(axes, RIGHT, top + 0.14, "softmax", "Softmax", lit)
+    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.18))
+    axes.text(
+        RIGHT,
+        top + 0.28,
+        "probabilities of each next token (B, T, V)",
+        ha="center",
+        va="center",
+        fontsize=8.8,
+        color=QUIET,
+    )
+    return figure

@@ -1,0 +1,175 @@
+"""What a figure is here: a picture with its message in words, in one style, and cells with tokens as labels.
+
+Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson shows a figure by ending a cell in it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from textwrap import fill
+from typing import Any
+
+import matplotlib
+import numpy as np
+from cycler import cycler
+from matplotlib import figure
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from PIL import Image
+from torch import Tensor
+
+PAGE_WIDTH = 7.4  # inches; shown as 740 pixels, the width of a notebook's text
+CSS_PIXELS_PER_INCH = 100
+INK, QUIET, PALE = "#1f2933", "#52606d", "#d9dee4"
+# Okabe and Ito's colors, which color-blind readers tell apart; each line style goes with one of them.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#8a4f9e", "#b07d00", "#3a3a3a")
+LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 0.6)))
+SEQUENTIAL = "YlGnBu"  # light to dark, so that it also reads in gray
+# Its ends differ in lightness as well as in hue: the sign of a number survives a gray print.
+DIVERGING = LinearSegmentedColormap.from_list("tfm", ["#08306b", "#5b8fc7", "#f7f7f7", "#fdc67a", "#ec8a1c"])
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same pixels on every machine
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9,
+    "axes.labelcolor": QUIET,
+    "axes.edgecolor": QUIET,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": cycler(color=COLORS, linestyle=LINE_STYLES),
+    "axes.unicode_minus": True,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+}
+Labels = Sequence[object] | None  # tokens, or their numbers where there are none
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Matplotlib's own defaults plus the course's style, for the length of a `with` block or a decorated call."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        with matplotlib.rc_context(STYLE):
+            yield
+
+
+class Figure(figure.Figure):
+    """A picture of `height` inches with its message `alt` as alt text, and as a caption under it.
+
+    Made without pyplot: end a cell in it, or pass it to `display`. Draw on it as on any matplotlib figure, inside
+    `with style():` where lines and letters should look like the course's. Raises ValueError where the message is empty.
+    """
+
+    @style()
+    def __init__(self, alt: str, height: float = 3.0, width: float = PAGE_WIDTH) -> None:
+        if not alt.strip():
+            raise ValueError("alt is empty; wanted the figure's message in a sentence: what should a reader see in it?")
+        super().__init__(figsize=(width, height), dpi=1.5 * CSS_PIXELS_PER_INCH, facecolor="white")
+        self.alt = " ".join(alt.split())
+        canvas = FigureCanvasAgg(self)
+        caption = self.text(0.012, 0, "", fontsize=8.8, color=QUIET, va="bottom", linespacing=1.35)
+        caption.set(gid="caption", parse_math=False)  # a token may be a dollar sign
+        box, columns = self.bbox, 17 * width  # letters that may fit into a line; fewer where they are wide
+        while box.width > 0.976 * self.bbox.width:
+            columns -= 1
+            caption.set_text(fill(self.alt, int(columns), break_on_hyphens=False))
+            box = caption.get_window_extent(canvas.get_renderer())
+        margin = 0.08
+        band = box.height / self.dpi + 2 * margin
+        self.set_size_inches(width, height + band)
+        caption.set_y(margin / (height + band))
+        picture = (0, band / (height + band), 1, height / (height + band))
+        self.set_layout_engine(ConstrainedLayoutEngine(rect=picture, h_pad=0.06, w_pad=0.06, compress=True))
+
+    @style()
+    def subplots(self, *args: Any, **kwargs: Any) -> Any:
+        """Axes in the course's style."""
+        return super().subplots(*args, **kwargs)
+
+    @style()
+    def draw(self, renderer: Any) -> None:
+        """As every matplotlib figure, in the course's style: ticks come into being only now."""
+        super().draw(renderer)
+
+    @style()
+    def png(self) -> bytes:
+        """The picture as PNG, the same bytes in every run; its palette of 256 colors keeps notebooks small."""
+        canvas = FigureCanvasAgg(self)
+        canvas.draw()
+        pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        buffer = BytesIO()
+        pixels.quantize(256, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
+        return buffer.getvalue()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        data = {"image/png": self.png(), "text/plain": self.alt}
+        width = round(self.get_size_inches()[0] * CSS_PIXELS_PER_INCH)
+        return data, {"image/png": {"alt": self.alt, "width": width}}
+
+    def _ipython_display_(self) -> None:
+        # Once any cell has imported pyplot (d2l does), IPython would draw every matplotlib figure its own way,
+        # cropped and perhaps as SVG with random names, instead of asking for the bundle above.
+        from IPython.display import publish_display_data
+
+        publish_display_data(*self._repr_mimebundle_())
+
+
+def finite_array(tensor: Tensor, name: str, axes: str) -> np.ndarray:
+    """The tensor as a float array of the rank that `axes` names, not empty and finite; ValueError otherwise."""
+    shape = tuple(tensor.shape)
+    if len(shape) != len(axes.split(", ")) or 0 in shape:
+        fix = f"{name}[0] picks one example, {name}[None] adds an axis"
+        raise ValueError(f"{name} has shape {shape}; wanted ({axes}), none of them 0: {fix}")
+    values = tensor.detach().double().cpu().numpy()
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} holds nan or infinite values; wanted finite ones: find where they arise first")
+    return values
+
+
+def label_texts(labels: Labels, count: int, name: str) -> list[str]:
+    """The labels as texts, numbers where there are none; ValueError unless there are `count` of them."""
+    if labels is None:
+        return [str(place) for place in range(count)]
+    if isinstance(labels, str) or len(labels) != count:
+        raise ValueError(f"{name} has {len(labels)} labels; wanted a list of {count}, one for each row or column")
+    return [str(label) for label in labels]
+
+
+def quoted(labels: list[str]) -> list[str]:
+    """How a caption calls them: in quotes, with its place where a label occurs twice."""
+    return [f"“{x}” ({i})" if labels.count(x) > 1 else f"“{x}”" for i, x in enumerate(labels)]
+
+
+def label_inches(labels: list[str]) -> float:
+    """About how many inches the longest label needs."""
+    return 0.078 * max(map(len, labels)) + 0.05
+
+
+def header_inches(keys: list[str], width: float) -> float:
+    """Inches above the cells for the axis' name and the keys, which stand upright where they are too long."""
+    return 0.42 + (label_inches(keys) if label_inches(keys) > width else 0.15)
+
+
+def token_grid(axes: Axes, queries: list[str], keys: list[str], cell: tuple[float, float]) -> None:
+    """Tokens as ticks around cells of the given width and height in inches: keys on top, queries on the left."""
+    width, height = cell
+    axes.set_box_aspect(len(queries) * height / (len(keys) * width))
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    across, down = (next(n for n in (1, 2, 5, 10, 20, 50, 100) if n * side >= 0.15 or n == 100) for side in cell)
+    axes.set_xticks(range(0, len(keys), across), keys[::across], parse_math=False)  # thinned out where they would touch
+    axes.set_yticks(range(0, len(queries), down), queries[::down], parse_math=False)
+    axes.tick_params("x", labelrotation=90 if label_inches(keys) > across * width else 0)
+    axes.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
+    axes.tick_params(which="both", length=0)
+    axes.grid(which="minor", color="white", linewidth=min(1.5, 8 * min(cell)))
+    axes.spines[:].set_visible(False)
+    axes.set(xlabel="key", ylabel="query")
