@@ -1,0 +1,331 @@
+"""Figures say their message in words, stand inside their canvas, and leave matplotlib as they found it."""
+
+import base64
+import hashlib
+import subprocess
+import sys
+from functools import cache
+from io import BytesIO
+from itertools import combinations
+from types import SimpleNamespace
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.text import Text
+from PIL import Image
+
+from tfm_lib.drawings import BUILDS_ON, LESSONS, PARTS, architecture, course_map
+from tfm_lib.figure import DIVERGING, SEQUENTIAL
+from tfm_lib.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
+from tfm_lib.positions import sinusoidal_table
+
+SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
+TARGET = ["<s>", "storm", "closes", "the", "harbor"]
+
+
+def weights(*shape: int) -> torch.Tensor:
+    return torch.softmax(2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0)), -1)
+
+
+def history(count: int) -> SimpleNamespace:
+    step = list(range(1, count + 1))
+    return SimpleNamespace(step=step, loss=[4 / s + 0.5 for s in step])
+
+
+FIGURES = {
+    "one map": lambda: attention_map(weights(5, 7), TARGET, SOURCE),
+    "four heads": lambda: attention_map(weights(4, 5, 7), TARGET, SOURCE),
+    "eight heads": lambda: attention_map(weights(8, 7, 7), SOURCE, SOURCE, heads=[f"layer 0, {h}" for h in range(8)]),
+    "three heads": lambda: attention_map(weights(3, 4, 10), list("abcd"), [f"word{i}" for i in range(10)]),
+    "long map": lambda: attention_map(
+        weights(12, 40), [f"out{i}" for i in range(12)], [f"token{i}" for i in range(40)]
+    ),
+    "one cell": lambda: attention_map(torch.ones(1, 1), ["a"], ["b"]),
+    "causal mask": lambda: mask_picture(torch.ones(5, 5).tril().bool(), TARGET, TARGET),
+    "large mask": lambda: mask_picture(torch.ones(64, 64).tril().bool()),
+    "sinusoids": lambda: sinusoids(sinusoidal_table(60, 32)),
+    "halves": lambda: sinusoids(sinusoidal_table(60, 32, interleaved=False)),
+    "small table": lambda: sinusoids(sinusoidal_table(10, 4)),
+    "one run": lambda: learning_curve(history(300)),
+    "runs that meet": lambda: learning_curve({"a": history(50), "b": history(49), "c, a longer name": history(48)}),
+    "map": course_map,
+    "map, lesson 3": lambda: course_map(3),
+    "architecture": architecture,
+    "architecture, lit": lambda: architecture(list(PARTS)),
+}
+every_figure = pytest.mark.parametrize("name", FIGURES)
+
+
+@cache
+def shown(name: str) -> tuple[Figure, dict, dict]:
+    """A figure, drawn once for all tests, with what a notebook gets of it."""
+    figure = FIGURES[name]()
+    return figure, *figure._repr_mimebundle_()
+
+
+def visible_texts(figure: Figure) -> list[Text]:
+    texts = list(figure.texts)
+    for axes in figure.axes:
+        texts += [*axes.texts, axes.title, axes._left_title]
+        for axis in (axes.xaxis, axes.yaxis) if axes.axison else ():
+            low, high = sorted(axis.get_view_interval())
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [axis.label, *(label for tick in ticks for label in (tick.label1, tick.label2))]
+    return [text for text in texts if text.get_visible() and text.get_text()]
+
+
+def caption(figure: Figure) -> Text:
+    (text,) = figure.findobj(lambda artist: artist.get_gid() == "caption")
+    return text
+
+
+@every_figure
+def test_texts_stand_inside_the_canvas_and_do_not_touch(name):
+    figure, _, _ = shown(name)
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in visible_texts(figure)]
+    assert len(boxes) > 3
+    for words, box in boxes:
+        inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+        assert inside, f"{words!r} leaves the canvas"
+    for (first, a), (second, b) in combinations(boxes, 2):
+        # A line of small letters has empty room above and below its ink: a quarter of its height may be shared.
+        width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert width <= 1 or height <= 0.25 * min(a.height, b.height), f"{first!r} runs into {second!r}"
+
+
+@every_figure
+def test_a_figure_is_small_and_carries_its_words(name):
+    figure, data, metadata = shown(name)
+    assert data["text/plain"] == metadata["image/png"]["alt"] == figure.alt
+    assert len(figure.alt.split()) >= 8
+    assert len(data["image/png"]) < 60_000
+    picture = Image.open(BytesIO(data["image/png"]))
+    assert metadata["image/png"]["width"] * 3 == picture.width * 2  # one and a half pixels for each on the page
+    assert not set(picture.info) & {"Software", "Creation Time", "Date"}
+
+
+@every_figure
+def test_the_caption_stands_under_the_picture_and_is_the_message(name):
+    figure, data, _ = shown(name)
+    box = caption(figure).get_window_extent()
+    assert " ".join(caption(figure).get_text().split()) == figure.alt
+    for axes in figure.axes:
+        assert axes.get_tightbbox().y0 > box.y1
+    ink = np.asarray(Image.open(BytesIO(data["image/png"])).convert("L"))[-int(box.y1) :]
+    assert ink.min() < 120, "no dark letters at the foot of the picture"
+
+
+def test_figures_leave_no_trace_in_matplotlib():
+    before = dict(matplotlib.rcParams)
+    attention_map(weights(5, 7), TARGET, SOURCE).png()
+    learning_curve(history(300)).png()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_figures_need_no_pyplot_and_repeat_to_the_byte_in_another_process():
+    code = (
+        "import hashlib, sys; from tfm_lib import drawings, plots\n"
+        "for figure in (drawings.architecture(['memory']), plots.learning_curve([4.0, 2.0, 3.0])):\n"
+        "    print(hashlib.sha256(figure.png()).hexdigest())\n"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    here = [hashlib.sha256(f.png()).hexdigest() for f in (architecture(["memory"]), learning_curve([4.0, 2.0, 3.0]))]
+    assert out == [*here, "False"]
+
+
+def test_a_reader_s_own_settings_do_not_change_the_pixels():
+    expected = attention_map(weights(5, 7), TARGET, SOURCE).png()
+    with matplotlib.rc_context(
+        {"font.size": 20, "figure.facecolor": "black", "savefig.bbox": "tight", "axes.grid": True}
+    ):
+        assert attention_map(weights(5, 7), TARGET, SOURCE).png() == expected
+
+
+def test_style_ends_with_its_block():
+    before = matplotlib.rcParams["axes.spines.top"]
+    with style():
+        assert matplotlib.rcParams["axes.spines.top"] is False
+    assert matplotlib.rcParams["axes.spines.top"] == before
+
+
+@pytest.mark.parametrize("pyplot_was_used", [False, True])
+@pytest.mark.parametrize("cell", ["figure", "display(figure)"])
+def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, pyplot_was_used):
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.pylabtools import select_figure_formats
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell()  # not the singleton: nothing stays registered
+    InteractiveShell._instance = shell
+    try:
+        if pyplot_was_used:
+            select_figure_formats(shell, {"svg"})
+        figure = course_map()
+        shell.user_ns.update(figure=figure)
+        with capture_output() as captured:
+            assert shell.run_cell(cell).success
+        (output,) = captured.outputs
+    finally:
+        InteractiveShell._instance = None
+    assert set(output.data) == {"image/png", "text/plain"}
+    assert output.data["text/plain"] == output.metadata["image/png"]["alt"] == figure.alt
+    shown = output.data["image/png"]
+    assert (base64.b64decode(shown) if isinstance(shown, str) else shown) == figure.png()
+
+
+def test_a_long_word_and_a_dollar_sign_stay_as_they_are():
+    figure = Figure("It costs $5 and $6, " + "w" * 60)
+    assert caption(figure).get_text().replace("\n", " ") == figure.alt
+    figure.png()
+    attention_map(torch.eye(2), ["$5", "$6"], ["$x$", "{"]).png()
+
+
+@pytest.mark.parametrize("alt", ["", "  \n"])
+def test_a_figure_without_a_message_is_refused(alt):
+    with pytest.raises(ValueError, match="alt is empty"):
+        Figure(alt)
+
+
+def test_the_caption_names_the_true_maximum():
+    maps = torch.full((2, 7, 4), 0.25)
+    maps[0, 3] = torch.tensor([0.1, 0.7, 0.1, 0.1])
+    maps[1, 6] = torch.tensor([0.0, 0.04, 0.0, 0.96])
+    queries, keys = list("abcdefg"), list("wxyz")
+    assert "head 0: “d” looks at “x” (0.70); head 1: “g” looks at “z” (0.96)." in attention_map(maps, queries, keys).alt
+    assert "largest weight: “g” looks at “z” (0.96)." in attention_map(maps[1], queries, keys).alt
+    assert attention_map(maps, queries, keys, caption="Look left.").alt == "Look left."
+
+
+def test_a_small_map_tells_where_every_query_looks():
+    rows = torch.tensor([[0.9, 0.1, 0, 0], [0.5, 0, 0, 0.5], [0.25] * 4, [0.0] * 4])
+    alt = attention_map(rows, list("abcd"), ["the", "sea", "the", "."]).alt
+    assert "“a” at “the” (0) (0.90); “b” at “the” (0) and “.” (0.50 each); “c” at 4 keys alike (0.25 each)" in alt
+    assert alt.endswith("“d” at nothing.")
+
+
+def test_the_cells_show_the_weights_or_a_ring_on_the_largest():
+    shown = weights(5, 7)
+    texts = {text.get_text() for text in attention_map(shown, TARGET, SOURCE).axes[0].texts}
+    assert texts == {f"{weight:.2f}" for weight in shown.flatten().tolist()}
+    large = weights(12, 40)
+    rings = [tuple(ring.get_xydata()[0]) for ring in attention_map(large, range(12), range(40)).axes[0].lines]
+    assert rings == [(column, row) for row, column in enumerate(large.argmax(1).tolist())]
+
+
+def test_a_mask_is_told_by_sign_and_by_words():
+    mask = torch.tensor([[[True, True, False]]])
+    figure = mask_picture(mask, ["a", "b"], ["x", "y", "<pad>"])
+    dots, crosses = figure.axes[0].lines
+    assert (dots.get_marker(), crosses.get_marker()) == ("o", "x")
+    assert dots.get_xydata().tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    assert crosses.get_xydata().tolist() == [[2, 0], [2, 1]]
+    assert "4 of 6 pairs are allowed, and no query sees “<pad>”." in figure.alt
+
+
+def test_low_columns_are_called_fast_because_they_are():
+    table = sinusoidal_table(60, 32)
+    figure = sinusoids(table, columns=[0, 16])
+    changes = [int((table[1:, c].ge(0) != table[:-1, c].ge(0)).sum()) for c in (0, 16)]
+    assert f"{changes[0]} in column 0, {changes[1]} in column 16" in figure.alt
+    assert changes[0] > 10 and changes[1] == 0
+    words = {text.get_text(): text.get_position()[0] for text in figure.axes[0].texts if text.get_text()}
+    assert words == {"fast": 0, "slow": 31}
+    halves = sinusoids(sinusoidal_table(60, 32, interleaved=False))
+    ends = [(text.get_text(), text.get_position()[0]) for text in halves.axes[0].texts if text.get_text()]
+    assert ends == [("fast", 0), ("slow", 15), ("fast", 16), ("slow", 31)]
+
+
+def test_a_learning_curve_names_each_line_and_tells_its_fall():
+    figure = learning_curve({"warm": history(100), "cold": [3.0, 2.0, 2.5]})
+    assert (
+        "warm goes from 4.50 at step 1 to 0.54 at step 100; cold goes from 3.00 at step 1 to 2.50 at step 3."
+        in figure.alt
+    )
+    axes = figure.axes[0]
+    names = {text.get_text(): text.get_color() for text in axes.texts}
+    assert names == {line.get_label(): line.get_color() for line in axes.lines}
+    assert len({line.get_linestyle() for line in axes.lines}) == 2  # not told apart by color alone
+    assert axes.get_yscale() == "linear"
+    assert learning_curve([5.0, 0.1]).axes[0].get_yscale() == "log"
+
+
+def test_of_many_steps_the_means_are_drawn_over_the_single_losses():
+    losses = [1.0, 3.0] * 200
+    means, single = learning_curve(losses).axes[0].lines
+    assert set(means.get_ydata()) == {2.0} and len(means.get_ydata()) == 50
+    assert list(single.get_ydata()) == losses
+
+
+def test_colors_survive_a_gray_print():
+    def lightness(colors):
+        linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+        return linear[:, :3] @ [0.2126, 0.7152, 0.0722]
+
+    steps = lightness(matplotlib.colormaps[SEQUENTIAL](np.linspace(0, 1, 12)))
+    assert (np.diff(steps) < 0).all()
+    low, middle, high = lightness(DIVERGING([0.0, 0.5, 1.0]))
+    assert middle > high + 0.3 > low + 0.5
+
+
+def test_the_map_lights_the_current_lesson_by_frame_and_words():
+    figure = course_map(4)
+    frames = [patch.get_linewidth() for patch in figure.axes[0].patches]
+    assert [width > 2 for width in frames] == [number == 4 for number in range(9)]
+    assert "You are in lesson 04, positional encoding" in figure.alt
+    assert "you are here" in [text.get_text() for text in figure.axes[0].texts]
+    assert "you are here" not in [text.get_text() for text in course_map().axes[0].texts]
+
+
+def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
+    assert {after for _, after in BUILDS_ON} == set(range(1, 9))
+    for before, after in BUILDS_ON:
+        (*_, x, y), (*_, to_x, to_y) = LESSONS[before], LESSONS[after]
+        assert before < after and abs(x - to_x) + abs(y - to_y) == 1
+
+
+@pytest.mark.parametrize("part", [None, *PARTS])
+def test_a_lit_part_differs_in_frame_and_is_named(part):
+    figure = architecture([part] if part else [])
+    thick = sum(patch.get_linewidth() > 2 for patch in figure.axes[0].patches)
+    assert thick == {None: 0, "embedding": 2, "feed_forward": 2, "add_norm": 5}.get(part, 1)
+    assert part is None or PARTS[part][1] in figure.alt
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "message"),
+    [
+        (
+            ValueError,
+            lambda: attention_map(torch.ones(2, 2, 2, 2), "ab", "ab"),
+            r"shape \(2, 2, 2, 2\); wanted \(H, T, S\)",
+        ),
+        (ValueError, lambda: attention_map(torch.ones(0, 3), [], "abc"), r"none of them 0"),
+        (ValueError, lambda: attention_map(torch.tensor([[3.0, -1.0]]), ["a"], ["b", "c"]), "-1 to 3; wanted 0 to 1"),
+        (ValueError, lambda: attention_map(torch.tensor([[torch.nan]]), ["a"], ["b"]), "nan or infinite"),
+        (ValueError, lambda: attention_map(weights(2, 3), ["a", "b"], ["x"]), "keys has 1 labels; wanted a list of 3"),
+        (ValueError, lambda: attention_map(weights(2, 3), "ab", list("xyz")), "queries has 2 labels; wanted a list"),
+        (ValueError, lambda: attention_map(weights(2, 2, 3), ["a", "b"], list("xyz"), heads=["one"]), "heads has 1"),
+        (TypeError, lambda: mask_picture(torch.ones(2, 2)), r"wanted torch.bool, True = may attend: use mask.bool\(\)"),
+        (ValueError, lambda: mask_picture(torch.ones(2, 1, 3).bool()), r"mask\[0\] picks one example"),
+        (ValueError, lambda: mask_picture(torch.ones(2, 3).bool(), ["a"]), "queries has 1 labels; wanted a list of 2"),
+        (ValueError, lambda: sinusoids(torch.ones(3)), r"shape \(3,\); wanted \(positions, d_model\)"),
+        (ValueError, lambda: sinusoids(torch.ones(3, 8), columns=[8]), r"\[8\]; wanted numbers from 0 to 7"),
+        (ValueError, lambda: learning_curve({}), "runs is empty"),
+        (ValueError, lambda: learning_curve([]), "run 'loss' has 0 steps and 0 losses"),
+        (ValueError, lambda: learning_curve({"a": [1.0, float("inf")]}), "1 of them not finite"),
+        (ValueError, lambda: learning_curve(SimpleNamespace(step=[1], loss=[1.0, 2.0])), "1 steps and 2 losses"),
+        (ValueError, lambda: course_map(9), "current is 9; wanted a lesson's number from 0 to 8"),
+        (
+            ValueError,
+            lambda: architecture(["encoder", "atention"]),
+            "'atention'.*wanted a list of names out of embedding",
+        ),
+        (ValueError, lambda: architecture("encoder"), "wanted a list of names"),
+    ],
+)
+def test_wrong_input_is_refused_with_the_fix(error, call, message):
+    with pytest.raises(error, match=message):
+        call()
