@@ -186,7 +186,9 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_minutes_stop_a_run() -> None:
-    assert train(small_model(), EXAMPLES, RECIPE, minutes=0, progress=False).step == []
+    assert train(small_model(), EXAMPLES, RECIPE, minutes=1e-9, progress=False).step == [1]
+    with pytest.raises(ValueError, match="minutes must be positive, got 0"):
+        train(small_model(), EXAMPLES, RECIPE, minutes=0)
 
 
 def test_a_loss_that_is_no_number_ends_the_run() -> None:

@@ -154,8 +154,7 @@ def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
     from tfm_lib import training
 
-    minutes = args.minutes or 10.0
-    steps = args.steps or max(1, round(STEPS_A_MINUTE * minutes))
+    steps = args.steps or max(1, round(STEPS_A_MINUTE * args.minutes))
     task = pairs_of_file(args.data, steps, args.seed) if args.data else ten_pairs(args.seed)
     folder = Path("runs") / task.name
     path = folder / "checkpoint.safetensors"
@@ -171,7 +170,7 @@ def train(args: argparse.Namespace) -> None:
             model,
             examples,
             recipe,
-            minutes=minutes,
+            minutes=args.minutes,
             start=start,
             save=lambda state: training.save_checkpoint(path, model, vocabulary, state),
         )
@@ -255,7 +254,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--data", type=Path, help="JSONL, JSONL.gz, CSV or Parquet with article and summary, or a folder"
     )
-    command.add_argument("--minutes", type=float, help="stop after this time (10); the schedule is made for it")
+    command.add_argument(
+        "--minutes", type=float, default=10.0, help="stop after this time (10); the schedule is made for it"
+    )
     command.add_argument("--steps", type=int, help="the schedule's length, instead of what two cores do in that time")
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument("--seed", type=int, default=0, help="of weights, dropout, order and split (0)")

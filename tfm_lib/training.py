@@ -158,6 +158,8 @@ def train(
     that never stopped. `save` is called before the first step, every `save_every` steps and at the end.
     Raises ValueError if `start` belongs to another recipe or other data, or if the loss is no number.
     """
+    if minutes <= 0:
+        raise ValueError(f"minutes must be positive, got {minutes}")
     device = next(model.parameters()).device
     optimizer = make_optimizer(model)
     data = sha256(repr(examples).encode()).hexdigest()
@@ -169,16 +171,17 @@ def train(
     batches = endless_batches(examples, recipe, done)
     layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
     with tqdm(total=recipe.steps, initial=done, bar_format=layout, disable=not progress) as bar:
-        while len(history.step) < recipe.steps and time.monotonic() - begin < 60 * minutes:
-            step = len(history.step) + 1
+        for step in range(done + 1, recipe.steps + 1):
             batch = next(batches)
             tokens = int(batch.src.ne(PAD_ID).sum() + batch.labels.ne(PAD_ID).sum())
             loss = train_step(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
             history.add(loss, recipe.rate(step), tokens)
-            bar.update()
             bar.set_postfix_str(_report(history, done, recipe.steps, begin, minutes), refresh=False)
+            bar.update()
+            if time.monotonic() - begin >= 60 * minutes:
+                break
             if step % save_every == 0:
                 keep(State(recipe, history, data, snapshot(model, optimizer)))
     keep(State(recipe, history, data, snapshot(model, optimizer)))

@@ -1,0 +1,116 @@
+"""`python -m tfm_lib train` from end to end: ten pairs by heart, a file of pairs, stopping and going on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tfm_lib import training
+from tfm_lib.__main__ import parser
+from tfm_lib.newsroom import TEN_PAIRS
+from tfm_lib.scoring import summarize
+from tfm_lib.summaries import Pair, encode_pairs
+
+LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
+
+
+def run(*arguments: str) -> None:
+    args = parser().parse_args(["train", "--device", "cpu", *arguments])
+    args.run(args)
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_pairs(path: Path, number: int) -> Path:
+    rows = [
+        {"article": f"on day {n} the shop sold {n} lamps " * 3, "summary": f"{n} Lamps sold"} for n in range(number)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--seed", str(seed))
+    folder = Path(f"runs/ten_pairs-seed{seed}")
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
+    assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
+    # What is on the disk can do it too.
+    model, vocabulary, state = training.load_checkpoint(folder / "checkpoint.safetensors")
+    pairs = [Pair(*pair) for pair in TEN_PAIRS]
+    assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
+    assert state is not None and state.finished and len(state.history.step) <= 40, "seconds, not minutes"
+    assert TEN_PAIRS[0][1] in capsys.readouterr().out
+
+
+def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    run("--data", str(write_pairs(Path("shop.jsonl"), 60)), "--steps", "3", "--minutes", "1")
+    folder = Path("runs/shop-seed0")
+    assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
+    record = json.loads((folder / "scores.json").read_text())
+    assert record["pairs"] == 3 and len(record["examples"]) == 3
+    assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
+    out, err = capsys.readouterr()
+    assert "54 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert (folder / "scores.txt").read_text() in out
+    assert "3/3 steps" in err and "tokens/s" in err
+    assert len(training.History.load(folder / "history.json").loss) == 3
+
+
+def test_dev_and_test_files_beside_the_data_are_used() -> None:
+    for name, number in (("train", 30), ("dev", 3), ("test", 4)):
+        Path("shops").mkdir(exist_ok=True)
+        write_pairs(Path(f"shops/{name}.jsonl"), number)
+    for data in ("shops", "shops/train.jsonl"):
+        run("--data", data, "--steps", "1")
+        assert json.loads(Path("runs/shops-seed0/scores.json").read_text())["pairs"] == 4
+
+
+def test_a_stopped_run_goes_on_to_the_very_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    path = Path("runs/shop-seed0/checkpoint.safetensors")
+    run("--data", data, "--steps", "4")
+    whole = path.read_bytes()
+    path.unlink()
+
+    run("--data", data, "--steps", "4", "--minutes", "1e-9")
+    with pytest.raises(ValueError, match="unfinished run; go on with --resume, or delete it"):
+        run("--data", data, "--steps", "4")
+
+    real, calls = training.train_step, []
+
+    def interrupted(*arguments: object) -> float:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training, "train_step", interrupted)
+    with pytest.raises(SystemExit, match=r"is whole, and the same command with --resume goes on"):
+        run("--data", data, "--steps", "4", "--resume")
+    monkeypatch.setattr(training, "train_step", real)
+    torch.rand(3)
+    run("--data", data, "--resume")
+    assert path.read_bytes() == whole, "weights, Adam's averages, random state and history, bit for bit"
+
+
+def test_there_is_nothing_to_resume() -> None:
+    with pytest.raises(ValueError, match="nothing to resume"):
+        run("--resume")
+
+
+def test_a_broken_file_ends_in_one_line() -> None:
+    Path("shop.jsonl").write_text('{"article": "a"}\n')
+    command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: shop.jsonl, line 1: the field summary is missing")
+    assert result.stderr.count("\n") == 1
+    assert not Path("runs").exists()
