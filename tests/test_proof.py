@@ -129,7 +129,7 @@ def no_title(book):
 
 
 def machine_path(book):
-    cell_with(book, "print(scores)").outputs = printed("/home/ada/course/x.py")
+    cell_with(book, "print(scores)").outputs = printed("File \x1b[32m/home/ada/course/x.py")
 
 
 def long_cell(book):
@@ -303,10 +303,18 @@ def test_pictures_are_compared_by_pixels():
 
 def test_committed_outputs_name_no_folder_of_a_machine():
     lines = (
-        "File ~/course/.venv/lib/python3.11/site-packages/torch/nn.py:3\nFile /root/main/tfm_lib/masks.py:9, 1/2 / 3"
+        "File ~/course/.venv/lib/python3.11/site-packages/torch/nn.py:3\n"
+        "File \x1b[32m/home/ada/main/tfm_lib/masks.py:9\x1b[39m\n"
+        "File C:\\course\\tfm_lib\\masks.py, /usr/lib/python3.12/json/decoder.py\n"
+        "/tmp/ipykernel_12/34.py:4: UserWarning: 1/2 / 3 of tfm_lib/masks.py and https://a.org/tfm_lib/b"
     )
     [shown] = clean(printed(lines))
-    assert shown.text == "File lib/python3.11/site-packages/torch/nn.py:3\nFile tfm_lib/masks.py:9, 1/2 / 3"
+    assert shown.text == (
+        "File torch/nn.py:3\n"
+        "File \x1b[32mtfm_lib/masks.py:9\x1b[39m\n"
+        "File tfm_lib\\masks.py, json/decoder.py\n"
+        "CELL.py:4: UserWarning: 1/2 / 3 of tfm_lib/masks.py and https://a.org/tfm_lib/b"
+    )
 
 
 # ---- the environment

@@ -120,7 +120,7 @@ def source_findings(book: NotebookNode) -> Iterator[str]:
             {**o, "data": {m: v for m, v in o.get("data", {}).items() if not m.startswith("image/")}}
             for o in cell.get("outputs", [])
         ]
-        if found := MACHINE_PATH.search(cell.source + json.dumps(outputs)):
+        if found := MACHINE_PATH.search(re.sub(r"\\u001b\[[\d;]*m", " ", cell.source + json.dumps(outputs))):
             yield f"{here} holds a path of one machine ({found[0]}...)"
         if cell.cell_type != "code":
             continue

@@ -15,15 +15,19 @@ from PIL import Image
 # What differs from run to run and says nothing.
 NOISE = [
     (re.compile(r"0x[0-9a-f]{6,16}"), "0xADDRESS"),
-    (re.compile(r"\S*ipykernel_\d+/\d+\.py"), "CELL.py"),
     (re.compile(r"\d+\.\d+ ?(s|ms|µs|sec|seconds)\b"), "TIME"),
     (re.compile(r"(CPU times|Wall time): .*"), r"\1"),
     (re.compile(r"<dc:date>[^<]*</dc:date>"), "<dc:date>DATE</dc:date>"),
 ]
-# Where a traceback or a warning says where a file lies: what follows is the same on every machine.
+# Where a file lies, in a traceback or a warning: what follows these folders is the same on every machine.
+COLOR = r"\x1b\[[\d;]*m"
 FOLDERS = re.compile(
-    r"(?:~|[A-Za-z]:|(?<![\w.~:/\\-]))[/\\][^\s:'\"\x1b]*?(?=(?:site-packages|tfm_lib|lib[/\\]python3\.\d+)[/\\])"
+    rf"""({COLOR}|(?<![\w.~:/\\-]))          # a path begins here
+    (?:~|[A-Za-z]:)?[/\\](?:[^\s:'"\x1b]*?[/\\])?
+    (?:lib[/\\]python3\.\d+[/\\](?:site-packages[/\\])?|Lib[/\\](?:site-packages[/\\])?|(?=tfm_lib[/\\]))""",
+    re.VERBOSE,
 )
+CELL = re.compile(r"[^\s\x1b]*ipykernel_\d+[/\\]\d+\.py")
 PICTURES = ("image/png", "image/jpeg")
 WIDGET = "application/vnd.jupyter.widget-view+json"  # its model's id is random
 
@@ -34,11 +38,15 @@ def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
     for output in cleaned:
         for key in ("text", "evalue"):
             if key in output:
-                output[key] = FOLDERS.sub("", output[key])
+                output[key] = _without_folders(output[key])
         if "traceback" in output:
-            output["traceback"] = [FOLDERS.sub("", line) for line in output["traceback"]]
+            output["traceback"] = [_without_folders(line) for line in output["traceback"]]
         output.pop("transient", None)
     return cleaned
+
+
+def _without_folders(text: str) -> str:
+    return FOLDERS.sub(r"\1", CELL.sub("CELL.py", text))
 
 
 def comparable(outputs: list[NotebookNode]) -> str:
