@@ -235,6 +235,6 @@ def _name_ends(axes: Axes) -> None:
     floor = -1.0
     for (x, y), line in sorted(ends, key=lambda end: end[0][1]):
         floor = max(y, floor + 0.085)
-        leader = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.8}
+        leader = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.8, "relpos": (0, 0.5)}
         name = axes.annotate(str(line.get_label()), (x, y), (1.04, floor), "axes fraction", arrowprops=leader)
         name.set(va="center", color=line.get_color(), weight="bold", parse_math=False)
