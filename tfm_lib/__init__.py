@@ -2,7 +2,7 @@
 
 masks -> attention -> positions -> layers -> model        what the model is
 newsroom -> summaries -> training -> decoding -> scoring  how it learns, writes and is judged
-tracing -> plots                                          how to look inside
+tracing, figure -> plots, drawings                        how to look inside
 
 One legend of axes, used in every shape comment:
 
