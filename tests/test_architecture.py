@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "summaries": set(),
     "training": {"model", "summaries"},
     "decoding": {"masks", "model"},
-    "scoring": {"decoding", "newsroom", "summaries"},
+    "scoring": {"decoding", "model", "newsroom", "summaries"},
     "tracing": {"attention", "model"},
     "figure": set(),
     "plots": {"figure"},
