@@ -308,9 +308,9 @@ def test_make_uses_our_conda_environment_and_no_other(tmp_path):
     assert install in commands and f"{ours}/bin/python -m tfm_lib lab" in commands
     assert ".venv" not in commands.replace("into .venv", "")
 
-    for other in ("", str(tmp_path / "base"), str(tmp_path / "tfm-course" / "envs" / "other")):
+    for other in ("", str(tmp_path / "base"), f"{ours}-old", str(ours / "envs" / "other")):
         commands = make("-n", "lab", CONDA_PREFIX=other).stdout
-        assert ".venv/bin/python -m tfm_lib lab" in commands and "tfm-course" not in commands
+        assert "\n.venv/bin/python -m tfm_lib lab" in f"\n{commands}" and "tfm-course" not in commands
 
 
 @needs_make
@@ -394,6 +394,7 @@ def test_the_choice_of_a_build_sticks(clone):
     assert calls(clone) == []
     assert calls(clone, "TORCH_BACKEND=") == ["pip sync", "pip install"]
     assert calls(clone) == []
+    assert calls(clone, "TORCH_BACKEND=cpu") == cpu
 
     rest = (clone / ".venv/without-torch.lock").read_text()
     assert not re.search(r"^(torch|torchvision|triton|nvidia|cuda)", rest, re.MULTILINE)
@@ -402,7 +403,7 @@ def test_the_choice_of_a_build_sticks(clone):
 
 @needs_make
 def test_make_says_that_the_venv_module_is_missing(clone):
-    script(clone / "python3", "exit 1")
+    script(clone / "python3", "mkdir .uv; exit 1")
     result = make("lab", cwd=clone, PATH=f"{clone}:/usr/bin:/bin", UV=".uv/bin/uv")
     assert result.returncode != 0 and "sudo apt install python3-venv" in result.stdout
     assert not (clone / ".uv").exists()
