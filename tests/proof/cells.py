@@ -56,7 +56,7 @@ def write(path: str | Path, book: NotebookNode) -> bool:
     path = Path(path)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", newline="\n")
     return True
 
 

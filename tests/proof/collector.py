@@ -41,15 +41,13 @@ class NotebookFile(IPyNbFile):
             self.nb = read(self.path)
         except (ValueError, KeyError, AttributeError) as error:
             raise self.CollectError(f"{self.path.name} is not a notebook of format 4: {error}") from None
-        self.not_compared = environment.why_not_compared()
-        self.compare_outputs = not self.not_compared
+        self.compare_outputs = not environment.why_not_compared()
         yield Lint.from_parent(self, name="lint")
         claims = 0
         for place, cell in enumerate(self.nb.cells):
             if cell.cell_type == "code":
                 options = {"check": self.compare_outputs, "skip": False, "check_exception": False}
                 options.update(find_metadata_tags(cell.metadata))
-                options["check"] = options["check"] and self.compare_outputs
                 yield Cell.from_parent(self, name=f"cell {place + 1}", cell_num=place + 1, cell=cell, options=options)
             elif cell.cell_type == "markdown":
                 for sentence in sentences(cell.source):

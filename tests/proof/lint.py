@@ -18,6 +18,7 @@ KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
+    "question": "a question and its answer, in a Markdown cell of their own",
 }
 CELL_METADATA = {"tags", "reason", "jupyter"}
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")

@@ -23,8 +23,8 @@ NO_PROSE = re.compile(
     | (?P<tag>     </?[a-zA-Z][^>]*>                              )
     | (?P<marker>  ^[ ]*(?:[-*+]|\d+[.)])(?=[ ])                  )
     | (?P<version> (?:\b(?:versions?|arXiv:?|CC[ ]BY|v|[Cc]hapters?|[Ss]ections?|[Ff]igures?|[Tt]ables?|[Ee]quations?
-                     |Python|PyTorch|torch|NumPy|numpy|CUDA|JupyterLab|d2l|matplotlib|transformers)[ ]?|§[ ]?)
-                   \d+(?:\.\d+)+ | \b\d+(?:\.\d+){2,}             )
+                     |Python|PyTorch|torch|NumPy|numpy|CUDA|JupyterLab|d2l|matplotlib|transformers)[ ]?\(?|§[ ]?)
+                   \d+(?:\.\d+)+(?:(?:,|[ ]to|[ ]and|[ ]or)[ ]\d+\.\d+)* | \b\d+(?:\.\d+){2,}             )
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
@@ -34,11 +34,12 @@ UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
 WORDS = dict(two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10, eleven=11, twelve=12)
 DIGITS = r"[-\N{MINUS SIGN}]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
-NUMBER = rf"(?P<number>(?<![\w.,]){DIGITS})(?!\d|\.\d|D\b|-(?!fold)[A-Za-z])"
-FACTOR = r"[ ]?(?:times\b|[x\N{MULTIPLICATION SIGN}](?!\w))|-fold\b"
-COMPARED = r"times (?:as|more|less|fewer|faster|slower|larger|smaller|longer|shorter|bigger|greater|the)\b"
+NUMBER = rf"(?P<number>(?<![\w.,])(?<![A-Za-z]-){DIGITS})(?!\d|\.\d|D\b|-(?!fold)[A-Za-z])"
+COMPARED = r"(?:as|more|less|fewer|faster|slower|larger|smaller|longer|shorter|bigger|greater|the)\b"
+BY = r"[x\N{MULTIPLICATION SIGN}]"
+FACTOR = rf"[ ]?times\b|-fold\b|{BY}(?!\w|[ ]?\d)|[ ]{BY}(?=[ ]{COMPARED})"
 ANY_NUMBER = re.compile(rf"{NUMBER}(?:[ ]?(?P<percent>%|percent\b|per cent\b)|(?P<factor>{FACTOR}))?")
-WORD_FACTOR = re.compile(rf"\b(?P<word>{'|'.join(WORDS)}) {COMPARED}", re.IGNORECASE)
+WORD_FACTOR = re.compile(rf"\b(?P<word>{'|'.join(WORDS)}) times {COMPARED}", re.IGNORECASE)
 EXACT_FORM = re.compile(r"<!-- (?P<kind>claim|cited): (?P<content>.*\S) -->")
 
 
