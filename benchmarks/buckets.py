@@ -1,0 +1,107 @@
+"""What length buckets save: one epoch in bucketed and in random batches, side by side.
+
+    OMP_NUM_THREADS=1 python benchmarks/buckets.py [FOLDER --title NAME]
+
+Without a folder the lengths are uneven ones of our own: 1,024 articles of 6 to 64 tokens, log-normal around 24,
+summaries a third as long. Both kinds of batches hold the same number of pairs on average, and the rounds take turns,
+so that other work on the machine hits both. The clock counts the process's CPU time. Writes benchmarks/buckets.md.
+"""
+
+import argparse
+import random
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs, plan_batches, read_splits
+from tfm_lib.training import Recipe, make_optimizer, set_seed, train_step
+
+ROUNDS = 5
+
+
+def uneven(pairs: int = 1024) -> tuple[Examples, int]:
+    """Random ids whose lengths are spread as in short news."""
+    draw = random.Random(0)
+    lengths = [min(64, max(6, round(draw.lognormvariate(3.18, 0.6)))) for _ in range(pairs)]
+    articles = [[draw.randrange(4, 2000) for _ in range(length)] for length in lengths]
+    return Examples(articles, [ids[: max(2, len(ids) // 3)] for ids in articles], 0, 0), 2000
+
+
+def real(folder: Path) -> tuple[Examples, int]:
+    """The first 1,024 training pairs of a folder, uncut."""
+    pairs = read_splits(folder).train
+    vocabulary = Vocabulary.of_byte_pairs((text for pair in pairs for text in pair), 4000)
+    return encode_pairs(pairs[:1024], vocabulary, 512, 512), len(vocabulary)
+
+
+def measure(examples: Examples, vocab_size: int, max_tokens: int) -> dict[str, dict[str, float]]:
+    """For each kind of batches: their number, the share of padding, the CPU seconds of an epoch."""
+    bucketed = plan_batches(examples, max_tokens)
+    order = list(range(len(examples)))
+    random.Random(0).shuffle(order)
+    rows = -(-len(order) // len(bucketed))
+    plans = {"random": [order[i : i + rows] for i in range(0, len(order), rows)], "bucketed": bucketed}
+    set_seed(0)
+    config = TransformerConfig(vocab_size=vocab_size, d_model=128, d_ff=512, num_encoder_layers=2, num_decoder_layers=2)
+    model = Transformer(config)
+    optimizer = make_optimizer(model)
+    seconds: dict[str, list[float]] = {name: [] for name in plans}
+    for round_ in range(ROUNDS + 1):
+        for name, plan in plans.items():
+            batches = [
+                Batch.of([examples.articles[i] for i in rows], [examples.summaries[i] for i in rows]) for rows in plan
+            ]
+            begin = time.process_time()
+            for batch in batches:
+                train_step(model, batch, optimizer, Recipe(steps=1), rate=1e-4)
+            if round_:  # the first one warms up
+                seconds[name].append(time.process_time() - begin)
+    used = sum(map(len, examples.articles)) + sum(len(ids) + 1 for ids in examples.summaries)
+    report = {}
+    for name, plan in plans.items():
+        places = sum(
+            len(rows)
+            * (max(len(examples.articles[i]) for i in rows) + max(len(examples.summaries[i]) + 1 for i in rows))
+            for rows in plan
+        )
+        report[name] = {"batches": len(plan), "padding": 1 - used / places, "seconds": median(seconds[name])}
+    ratios = [one / other for one, other in zip(seconds["random"], seconds["bucketed"], strict=True)]
+    report["ratio"] = {"median": median(ratios), "min": min(ratios), "max": max(ratios)}
+    return report
+
+
+def main() -> None:
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("data", type=Path, nargs="?")
+    command.add_argument("--title", help="what the data is, and its license")
+    args = command.parse_args()
+    cases = {"uneven lengths of our own": (*uneven(), 2560)}
+    if args.data:
+        cases[args.title or args.data.name] = (*real(args.data), 8192)
+    lines = [
+        "# Length buckets against random batches",
+        "",
+        f"One epoch of 1,024 pairs, d_model 128, 2 + 2 layers, {torch.get_num_threads()} thread, CPU seconds, "
+        f"median of {ROUNDS} rounds that took turns. Written by `benchmarks/buckets.py`.",
+        "",
+        "| pairs | batches | number | padding | seconds | random / bucketed (least to most) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for title, case in cases.items():
+        report = measure(*case)
+        ratio = report.pop("ratio")
+        for name, row in report.items():
+            end = f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})" if name == "bucketed" else ""
+            lines.append(
+                f"| {title} | {name} | {row['batches']} | {row['padding']:.0%} | {row['seconds']:.2f} | {end} |"
+            )
+    text = "\n".join(lines) + "\n"
+    (Path(__file__).parent / "buckets.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

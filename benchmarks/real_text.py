@@ -1,0 +1,110 @@
+"""Train on real text for some minutes, once for each seed, and write down what comes out.
+
+    python benchmarks/real_text.py FOLDER --title "arXiv abstracts and their titles (CC0)" --seeds 0 1 2
+
+It is `make train DATA=FOLDER` with the default sizes; FOLDER has train, dev and test files. The figures go to
+benchmarks/real_text.json, the page made of them to benchmarks/real_text.md.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean, stdev
+
+import torch
+
+from tfm_lib.__main__ import pairs_of_file, parser
+from tfm_lib.training import History, load_checkpoint
+
+HERE = Path(__file__).parent
+MEASURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+
+
+def run(data: str, minutes: float, steps: int | None, seed: int) -> dict:
+    """Train and score with one seed; returns what it left in runs/, and the load of the machine around it."""
+    before = os.times()
+    options = {"--data": data, "--minutes": minutes, "--seed": seed, "--device": "cpu", "--steps": steps}
+    given = [str(part) for option in options.items() if option[1] is not None for part in option]
+    args = parser().parse_args(["train", *given])
+    load = [os.getloadavg()[0]]
+    args.run(args)
+    load.append(os.getloadavg()[0])
+    after = os.times()
+    folder = Path("runs") / pairs_of_file(Path(data), 1, seed).name
+    model, vocabulary, state = load_checkpoint(folder / "checkpoint.safetensors")
+    history = History.load(folder / "history.json")
+    return {
+        "seed": seed,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "vocabulary": len(vocabulary),
+        "config": asdict(model.config),
+        "recipe": asdict(state.recipe) if state else {},
+        "steps": len(history.step),
+        "tokens": sum(history.tokens),
+        "loss": mean(history.loss[-50:]),
+        "cpu_seconds": after.user + after.system - before.user - before.system,  # scoring included
+        "load": load,
+    } | json.loads((folder / "scores.json").read_text())
+
+
+def page(report: dict) -> str:
+    """The report as Markdown."""
+    runs, first = report["runs"], report["runs"][0]
+    config, recipe = first["config"], first["recipe"]
+    names = list(first["scores"])
+    count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
+    lines = [
+        f"# Real text: {report['title']}",
+        "",
+        f"{report['minutes']:g} minutes of training on {report['threads']} CPU threads, {count}. "
+        "Written by `benchmarks/real_text.py`.",
+        "",
+        f"A model of {first['parameters']:,} parameters (d_model {config['d_model']}, "
+        f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
+        f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} byte pairs in lower case; "
+        f"batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
+        "",
+        "| seed | steps | tokens | loss of the last 50 steps | CPU seconds | load before, after |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['seed']} | {r['steps']:,} of {r['recipe']['steps']:,} | {r['tokens']:,} | {r['loss']:.3f} "
+        f"| {r['cpu_seconds']:.0f} | {r['load'][0]:.1f}, {r['load'][1]:.1f} |"
+        for r in runs
+    ]
+    lines += ["", f"Test set, {first['pairs']:,} pairs, F1 in percent:", ""]
+    lines += ["| | " + " | ".join(MEASURES.values()) + " |", "|---|" + "---|" * len(MEASURES)]
+    for name in names:
+        cells = [spread([100 * r["scores"][name][measure] for r in runs]) for measure in MEASURES]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", f"The first five of the test set, by seed {first['seed']}:", ""]
+    for example in first["examples"]:
+        lines += [f"- reference: {example['summary']}", f"  model: {example['model']}"]
+    return "\n".join(lines) + "\n"
+
+
+def spread(values: list[float]) -> str:
+    if len(values) == 1 or len(set(values)) == 1:
+        return f"{values[0]:.1f}"
+    return f"{mean(values):.1f} ± {stdev(values):.1f}"
+
+
+def main() -> None:
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("data")
+    command.add_argument("--title", required=True, help="what the data is, and its license")
+    command.add_argument("--minutes", type=float, default=10.0)
+    command.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
+    command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    args = command.parse_args()
+    report = {"title": args.title, "minutes": args.minutes, "threads": torch.get_num_threads(), "runs": []}
+    for seed in args.seeds:
+        report["runs"].append(run(args.data, args.minutes, args.steps, seed))
+        (HERE / "real_text.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        (HERE / "real_text.md").write_text(page(report))
+
+
+if __name__ == "__main__":
+    main()
