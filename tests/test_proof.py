@@ -76,7 +76,7 @@ def cell_with(book, text: str):
 
 
 def test_a_good_lesson_has_no_findings():
-    assert lint(Path("lesson.ipynb"), good_lesson()) == []
+    assert lint(good_lesson()) == []
 
 
 # ---- faults in the file: (what is planted, what the message says)
@@ -194,7 +194,7 @@ def picture_without_alt(book):
 def test_a_planted_fault_is_the_one_finding(plant, message):
     book = good_lesson()
     plant(book)
-    findings = lint(Path("lesson.ipynb"), book)
+    findings = lint(book)
     assert len(findings) == 1, findings
     assert message in findings[0]
 
@@ -270,6 +270,11 @@ def test_sentences_keep_their_claims():
         ("Then `b. C`!", ["b", "c"]),
         ("- d", ["d"]),
     ]
+
+
+def test_a_claim_in_a_heading_is_a_claim_and_one_in_code_is_none():
+    found = sentences("## Title 0.5 <!-- claim: a -->\n\n`<!-- claim: b -->`\n\n```\n<!-- claim: c -->\n```")
+    assert [claim for sentence in found for claim in sentence.claims] == ["a"]
 
 
 def test_bounds_are_read_in_both_directions():
@@ -494,7 +499,7 @@ def test_lessons_writes_once_and_only_what_runs(tmp_path, capsys):
     assert "lesson.ipynb: written" in said
     assert "broken.ipynb: FAILED, the file is as it was. code cell 3 ('import nowhere'): ModuleNotFoundError" in said
     assert broken.read_bytes() == before
-    assert lint(path, read(path)) == []
+    assert lint(read(path)) == []
 
     written = path.read_bytes()
     assert author.lessons([path]) == 0

@@ -75,7 +75,7 @@ class Lint(pytest.Item):
     """What can be said of a notebook without running it."""
 
     def runtest(self) -> None:
-        if findings := lint(self.path, self.parent.nb):
+        if findings := lint(self.parent.nb):
             raise ProofError("\n".join(f"- {finding}" for finding in findings))
 
     def repr_failure(self, excinfo, style=None):

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
@@ -26,7 +25,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Z
 VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
 
 
-def lint(path: Path, book: NotebookNode) -> list[str]:
+def lint(book: NotebookNode) -> list[str]:
     """Everything that is wrong with the notebook of a lesson, a sentence each; empty if nothing is."""
     checks = (format_findings, title_findings, setup_findings, execution_findings, output_findings, source_findings)
     found = [finding for check in checks for finding in check(book)]
