@@ -219,8 +219,8 @@ def learning_curve(runs: object, *, caption: str | None = None) -> Figure:
     losses = np.concatenate([loss for _, loss in curves.values()])
     if 0 < 20 * losses.min() < losses.max():
         axes.set_yscale("log")
-    axes.set(xlabel="step", ylabel="loss")
-    axes.margins(x=0.01)
+        axes.yaxis.set_major_formatter("{x:g}")  # 0.1 and not a power of ten
+    axes.set(xlabel="step", ylabel="loss", xmargin=0.01)
     axes.grid(axis="y", color=PALE, linewidth=0.7)
     _name_ends(axes)
     return figure
