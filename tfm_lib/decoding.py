@@ -70,7 +70,7 @@ def greedy(model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tenso
         cache = DecoderCache(config.num_decoder_layers, max_new_tokens, src.shape[1])
         token = src.new_full((len(src),), config.start_id)  # (B,)
         finished = torch.zeros_like(token, dtype=torch.bool)
-        tokens = []
+        tokens: list[Tensor] = []
         while len(tokens) < max_new_tokens and not finished.all():
             logits = model.decode(token[:, None], memory, src_mask, cache=cache)[:, -1]  # (B, V)
             token = logits.argmax(-1).masked_fill(finished, config.pad_id)

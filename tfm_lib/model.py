@@ -136,8 +136,11 @@ class Encoder(nn.Module):
 class DecoderCache(Protocol):
     """What the decoder asks of a cache; tfm_lib.decoding has one."""
 
-    length: int  # positions that were decoded before
-    layers: Sequence[tuple[Cache, Cache]]  # for each layer: self-attention, cross-attention
+    @property
+    def length(self) -> int: ...  # positions that were decoded before
+
+    @property
+    def layers(self) -> Sequence[tuple[Cache, Cache]]: ...  # for each: self-attention, cross-attention
 
 
 class Decoder(nn.Module):
