@@ -82,6 +82,13 @@ def test_the_nearest_article_shares_rare_words() -> None:
     assert nearest_summaries(TRAIN, [pair.article for pair in TRAIN]) == [pair.summary for pair in TRAIN]
 
 
+def test_a_rare_word_outweighs_a_common_one_said_twice() -> None:
+    # idf: rain ln 5/3 = 0.51, storm ln 5 = 1.61. The query weighs rain 1.69 * 0.51 = 0.86 and storm 1.61; of the
+    # unit vectors, "rain" has 1 of rain and gives 0.86, "storm today" has 0.87 of storm and gives 1.40.
+    train = [Pair(text, text) for text in ("rain today", "rain tonight", "storm today", "sun tonight", "rain")]
+    assert nearest_summaries(train, ["rain rain storm"]) == ["storm today"]
+
+
 def test_one_table_of_the_model_beside_the_baselines() -> None:
     table = evaluate(["a late storm", "team"], SPLITS)
     names = ["model", "first 3 words", "most frequent summary", "nearest training article"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -21,6 +21,8 @@ SPECIAL_TOKENS = ["[pad]", "[start]", "[eos]", "[unk]"]
 
 
 class Pair(NamedTuple):
+    """A text and what it comes down to."""
+
     article: str
     summary: str
 
@@ -63,10 +65,12 @@ class Vocabulary:
         return cls._trained(tokenizer, texts, trainers.BpeTrainer, vocab_size=size, initial_alphabet=bytes_)
 
     @classmethod
-    def _trained(cls, tokenizer: Tokenizer, texts: Iterable[str], trainer: Callable, **options) -> "Vocabulary":
+    def _trained(
+        cls, tokenizer: Tokenizer, texts: Iterable[str], trainer: Callable[..., Any], **options: Any
+    ) -> "Vocabulary":
         tokenizer.normalizer = normalizers.Lowercase()
-        trainer = trainer(special_tokens=SPECIAL_TOKENS, show_progress=False, **options)
-        tokenizer.train_from_iterator(texts, trainer)
+        options |= {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
+        tokenizer.train_from_iterator(texts, trainer(**options))
         return cls(tokenizer)
 
     def __len__(self) -> int:
@@ -196,6 +200,8 @@ READERS = {".jsonl": _read_jsonl, ".jsonl.gz": _read_jsonl, ".csv": _read_csv, "
 
 
 class Splits(NamedTuple):
+    """Pairs to learn from, to choose settings on, and to score at the end."""
+
     train: list[Pair]
     dev: list[Pair]
     test: list[Pair]

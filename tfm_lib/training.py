@@ -227,7 +227,7 @@ def _report(history: History, done: int, steps: int, begin: float, minutes: floa
 
 def snapshot(model: Transformer, optimizer: torch.optim.Adam) -> dict[str, Tensor]:
     """Adam's state by the parameters' names, and the random states: the tensors of a `State`."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {
         f"adam.{names[parameter]}.{key}": value
         for parameter, values in optimizer.state.items()
@@ -258,6 +258,8 @@ def resume(start: State, recipe: Recipe, data: str, model: Transformer, optimize
 
 
 class Checkpoint(NamedTuple):
+    """A model, the vocabulary that it was trained with, and where its run stands."""
+
     model: Transformer
     vocabulary: Vocabulary
     state: State | None  # None: a finished model, which can't be trained further from here
