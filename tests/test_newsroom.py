@@ -123,6 +123,14 @@ def test_slots_and_event_decide_the_summary(stories: list[Story]) -> None:
     assert len({*summaries.values()}) == len(summaries)
 
 
+def test_stories_are_distinct_even_where_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, few in [("DAYS", DAYS[:2]), ("NUMBERS", {2: "two", 3: "three"}), ("PEOPLE", PEOPLE[:8])]:
+        monkeypatch.setattr(f"tfm_lib.newsroom.{name}", few)
+    monkeypatch.setattr("tfm_lib.newsroom.PLACES", PLACES[:8])
+    test = make_newsroom(train=1, dev=1, test=1200).test
+    assert len({story.article for story in test}) == 1200
+
+
 def pairs(stories: list[Story], slot: str) -> set[tuple[str, str]]:
     return {(story.event, story.slots[slot]) for story in stories}
 

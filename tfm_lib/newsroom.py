@@ -163,12 +163,12 @@ def _cue(template: Sequence[str], slot: str) -> str:
     fixed = [i for i, word in enumerate(template) if not word.startswith("{")]
     pattern = [word if i in fixed else r"\w+" for i, word in enumerate(template)]
     pattern[place] = r"(\w+)"
-    start = max((i for i in fixed if i < place), default=None)
-    if start is None:
-        return "^" + " ".join(pattern[: fixed[0] + 1]) + r"\b"
-    while slot == "what" and start - 1 in fixed:
-        start -= 1
-    return r"\b" + " ".join(pattern[start : place + 1]) + r"\b"
+    first, last = max((i for i in fixed if i < place), default=place), place
+    if first == place:
+        last = fixed[0]
+    while slot == "what" and first - 1 in fixed:
+        first -= 1
+    return r"\b" + " ".join(pattern[first : last + 1]) + r"\b"
 
 
 class Newsroom(NamedTuple):
