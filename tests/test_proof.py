@@ -57,7 +57,7 @@ def good_lesson():
     book = notebook(
         markdown("# A lesson\n\nAfter it you can take a mean.\n\nFive minutes."),
         code("scores = [62, 64, 66]\nprint(scores)"),
-        markdown("Their mean is 64.0 <!-- claim: sum(scores) / len(scores) == 64 -->, as `0.5` and $0.5$ are not."),
+        markdown("Their mean is 64.0<!-- claim: sum(scores) / len(scores) == 64 -->, as `0.5` and $0.5$ are not."),
         code(f"alt, pixel = {ALT!r}, {png('red')!r}\n{FIGURE}"),
         code("1 / 0", "raises-exception"),
         code("print(float('nan'))", "expects-nan"),
@@ -88,7 +88,7 @@ def unclaimed(book):
 
 def not_enclosing(book):
     cell = cell_with(book, "Their mean")
-    cell.source = "Their mean is 65.0 <!-- claim: 63 < sum(scores) / len(scores) < 64.5 -->."
+    cell.source = "Their mean is 65.0<!-- claim: 63 < sum(scores) / len(scores) < 64.5 -->."
 
 
 def without_alt(book):
@@ -205,14 +205,14 @@ def test_a_planted_fault_is_the_one_finding(plant, message):
 @pytest.mark.parametrize(
     "prose",
     [
-        "Variance is near 64 <!-- claim: 60 < v < 68 -->.",
-        "It is 47 % <!-- claim: 0.46 < share < 0.48 -->.",
-        "It is 3 times larger <!-- claim: 2.9 < a / b < 3.1 -->, or 2.5 <!-- cited: Table 1 --> there.",
-        "The loss is below 0.1 <!-- claim: loss < 0.1 -->.",
-        "It grows from 0.5 to 2,000.5 <!-- claim: first == 0.5 and 2000 < last < 2001 -->.",
-        "They agree to 1e-5 <!-- claim: torch.allclose(a, b, atol=1e-5) and abs(a - b).max() < 1e-5 -->.",
-        "The weights sum to one <!-- claim: abs(w.sum() - 1) < 1e-6 -->.",
-        "About $64$ in 12 runs <!-- claim: 60 < v < 68 -->.",
+        "Variance is near 64<!-- claim: 60 < v < 68 -->.",
+        "It is 47 %<!-- claim: 0.46 < share < 0.48 -->.",
+        "It is 3 times larger<!-- claim: 2.9 < a / b < 3.1 -->, or 2.5 <!-- cited: Table 1 --> there.",
+        "The loss is below 0.1<!-- claim: loss < 0.1 -->.",
+        "It grows from 0.5 to 2,000.5<!-- claim: first == 0.5 and 2000 < last < 2001 -->.",
+        "They agree to 1e-5<!-- claim: torch.allclose(a, b, atol=1e-5) and abs(a - b).max() < 1e-5 -->.",
+        "The weights sum to one<!-- claim: abs(w.sum() - 1) < 1e-6 -->.",
+        "About $64$ in 12 runs<!-- claim: 60 < v < 68 -->.",
         "Take Python 3.11, torch 2.15.0, [chapter 3.2](http://a/1.5), `x = 0.5`, $0.5$ and section 3.2, 3 heads.",
         "Python 3.11 to 3.14, GPT-3.5, equation (3.1), 2 \N{MULTIPLICATION SIGN} 3 and 2x3 numbers of 16-bit.",
         "# Chapter 3.2\n\n```python\nx = 0.5\n```\n\n$$\nx = 0.5\n$$",
@@ -232,28 +232,29 @@ def test_sound_prose_passes(prose):
         ("It is 2x faster.", "'2x' is measured"),
         ("It is 10\N{MULTIPLICATION SIGN} slower.", "'10\N{MULTIPLICATION SIGN}' is measured"),
         ("It is three times as large.", "'three times as' is measured"),
-        ("First 0.5 <!-- claim: x == 0.5 -->. Then 0.7.", "'0.7' is measured"),
-        ("From 0.5 to 0.7 <!-- claim: x == 0.5 -->.", "'0.7' is measured"),
+        ("First 0.5<!-- claim: x == 0.5 -->. Then 0.7.", "'0.7' is measured"),
+        ("From 0.5 to 0.7<!-- claim: x == 0.5 -->.", "'0.7' is measured"),
         ("- one 0.5 <!-- claim: x == 0.5 -->\n- two 0.7", "'0.7' is measured"),
-        ("Near 64 <!-- claim: 600 < v < 680 -->.", "does not enclose the number of its sentence (64)"),
-        ("Near 64 <!-- claim: 0 < v < 1000 -->.", "does not enclose"),
-        ("It is 2 <!-- claim: round(v, 2) == 5 -->.", "does not enclose"),
-        ("It is 2 <!-- claim: v[2] == 5 -->.", "does not enclose"),
-        ("It is 2 <!-- claim: v.sum(2) == 5 -->.", "does not enclose"),
+        ("Near 64<!-- claim: 600 < v < 680 -->.", "does not enclose the number of its sentence (64)"),
+        ("Near 64<!-- claim: 0 < v < 1000 -->.", "does not enclose"),
+        ("It is 2<!-- claim: round(v, 2) == 5 -->.", "does not enclose"),
+        ("It is 2<!-- claim: v[2] == 5 -->.", "does not enclose"),
+        ("It is 2<!-- claim: v.sum(2) == 5 -->.", "does not enclose"),
         ("Text\n<!-- claim: v == 1 --> more", "a claim begins the line"),
         ("- <!-- claim: v == 1 --> more", "a claim begins the line"),
+        ("It is one <!-- claim: v == 1 -->, and more", "the space before a comment shows before a mark"),
         ("| a <!-- claim: v | w --> |", "in a table holds a `|`"),
         ("Text <!-- claim: v == '-->' --> more", "`-->` stands outside a comment"),
-        ("Text <!-- claims: v == 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
-        ("Text <!--claim: v == 1-->.", "is neither `<!-- claim: EXPRESSION -->`"),
-        ("Text <!-- claim: v ==\n 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
-        ("Text <!-- cited: -->.", "nor `<!-- cited: SOURCE -->`"),
-        ("It is so <!-- claim: v = 1 -->.", "is not a Python expression"),
-        ("It is so <!-- claim: (v := 1) == 1 -->.", "assigns or waits"),
-        ("It is so <!-- claim: v.append(1) is None -->.", "calls append(), which may change state"),
-        ("It is so <!-- claim: v.add_(1) > 0 -->.", "calls add_(), which may change state"),
-        ("It is so <!-- claim: torch.randn(2).sum() < 9 -->.", "calls randn()"),
-        ("It is so <!-- claim: len([1]) == 1 -->.", "reads no name of the notebook"),
+        ("Text<!-- claims: v == 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text<!--claim: v == 1-->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text<!-- claim: v ==\n 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
+        ("Text<!-- cited: -->.", "nor `<!-- cited: SOURCE -->`"),
+        ("It is so<!-- claim: v = 1 -->.", "is not a Python expression"),
+        ("It is so<!-- claim: (v := 1) == 1 -->.", "assigns or waits"),
+        ("It is so<!-- claim: v.append(1) is None -->.", "calls append(), which may change state"),
+        ("It is so<!-- claim: v.add_(1) > 0 -->.", "calls add_(), which may change state"),
+        ("It is so<!-- claim: torch.randn(2).sum() < 9 -->.", "calls randn()"),
+        ("It is so<!-- claim: len([1]) == 1 -->.", "reads no name of the notebook"),
     ],
 )
 def test_unsound_prose_is_named(prose, message):
@@ -263,7 +264,7 @@ def test_unsound_prose_is_named(prose, message):
 
 def test_sentences_keep_their_claims():
     found = sentences(
-        "Cf. e.g. 0.5 <!-- claim: a -->. Then `b. C` <!-- claim: b -->! <!-- claim: c -->\n\n- d <!-- claim: d -->"
+        "Cf. e.g. 0.5<!-- claim: a -->. Then `b. C`<!-- claim: b -->! <!-- claim: c -->\n\n- d <!-- claim: d -->"
     )
     assert [(sentence.text, sentence.claims) for sentence in found] == [
         ("Cf. e.g. 0.5.", ["a"]),
@@ -440,8 +441,8 @@ def faulty_lesson():
     cell_with(book, "print(scores)").outputs = printed("[62, 64, 65]\n")
     cell_with(book, "1 / 0").source = "1 / 1"
     cell_with(book, "Their mean").source = (
-        "The mean is 70.0 <!-- claim: 69 < sum(scores) / len(scores) < 71 -->. "
-        "It is more than before <!-- claim: sum(scores) > before -->."
+        "The mean is 70.0<!-- claim: 69 < sum(scores) / len(scores) < 71 -->. "
+        "It is more than before<!-- claim: sum(scores) > before -->."
     )
     return book
 

@@ -4,7 +4,7 @@
     write("notebooks/01_attention.ipynb", notebook(
         markdown("# Attention\\n\\nAfter this lesson you can ..."),
         code("scores = queries @ keys.T  # (T, S)\\nprint(scores.shape)"),
-        markdown("The variance is near 64 <!-- claim: 60 < scores.var() < 68 -->."),
+        markdown("The variance is near 64<!-- claim: 60 < scores.var() < 68 -->."),
         code("print(torch.__version__)", "nbval-ignore-output", reason="names the versions of this machine"),
     ))
 

@@ -1,6 +1,6 @@
 """What a claim may be. A claim is an expression over the names of its notebook that must be true.
 
-    The variance is near 64 <!-- claim: 60 < scores.var() < 68 -->.
+    The variance is near 64<!-- claim: 60 < scores.var() < 68 -->.
 
 It is evaluated as an expression, so it can bind no name; what else would change the notebook's state is refused
 here. And it has to hold its sentence to its number: a claim that is true of something else proves nothing.

@@ -148,6 +148,8 @@ def prose_findings(source: str) -> Iterator[str]:
     for line in visible.splitlines():
         if re.match(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)?<!-- claim", line):
             yield f"a claim begins the line {line[:50]!r}; Markdown takes that as raw HTML: put it after its words"
+        if gap := re.search(r"\S+[ \t]+<!--(?:(?!-->).)*-->(?=[.,;:!?)])", line):
+            yield f"the space before a comment shows before a mark: join it to its word: {gap[0].split()[0]!r}<!-- ..."
         if re.match(r"\s*\|", line) and any("|" in c for c in re.findall(r"<!--.*?-->", line)):
             yield f"a claim or source in a table holds a `|`, which ends its column: {line[:60]!r}"
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
