@@ -7,6 +7,7 @@ import torch
 
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.newsroom import compose
 from tfm_lib.scoring import (
     baselines,
     choose_k,
@@ -16,6 +17,7 @@ from tfm_lib.scoring import (
     most_frequent_summary,
     nearest_summaries,
     score,
+    slot_accuracy,
     summarize,
 )
 from tfm_lib.summaries import Pair, Splits, Vocabulary, encode_pairs
@@ -100,6 +102,33 @@ def test_one_table_of_the_model_beside_the_baselines() -> None:
     assert len({len(line) for line in lines}) == 1, "the columns are aligned"
     assert lines[1].split() == ["model", "75.0", "50.0", "75.0", "50.0"]
     assert json.loads(json.dumps(table.to_dict()))["scores"]["model"]["rougeL"] == 0.75
+
+
+STORIES = [
+    compose("planting", "shrubs", "Anna Weber", "Oslo", "Monday", 12),
+    compose("strike", "doctors", "Mei Tanaka", "Lima", "Friday", 5),
+]
+
+
+def test_slot_accuracy_by_hand() -> None:
+    assert [story.summary for story in STORIES] == [
+        "weber plants 12 bushes in oslo on monday",
+        "5 physicians strike in lima on friday, led by tanaka",
+    ]
+    told = ["weber plants 12 flowers in lima on monday", "5 physicians strike in lima on sunday"]
+    assert slot_accuracy(told, STORIES) == {"who": 0.5, "what": 0.5, "where": 0.5, "when": 0.5, "how_many": 1}
+    with pytest.raises(ValueError, match="1 summaries for 2 stories"):
+        slot_accuracy(told[:1], STORIES)
+
+
+def test_the_table_of_stories_has_their_slots() -> None:
+    test = [Pair(story.article, story.summary) for story in STORIES]
+    table = evaluate(["weber plants 12 flowers in lima on monday", ""], Splits(TRAIN, DEV, test), STORIES)
+    assert table.scores["model"].slots == pytest.approx(3 / 10)
+    assert str(table).splitlines()[0].split()[-2:] == ["exact", "slots"]
+    assert str(table).splitlines()[1].split()[-1] == "30.0"
+    assert table.to_dict()["scores"]["model"]["slots"] == pytest.approx(3 / 10)
+    assert "slots" not in evaluate(["a", "b"], SPLITS).to_dict()["scores"]["model"]
 
 
 def test_summaries_stand_in_the_order_of_their_articles() -> None:

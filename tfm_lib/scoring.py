@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -11,19 +11,22 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer
+from tfm_lib.newsroom import SLOTS, Story, read_slots
 from tfm_lib.summaries import Examples, Pair, Splits, Vocabulary, pad_rows
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
+HEADS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Means over all pairs, from 0 to 1: ROUGE's F1 and the share of summaries that equal their reference."""
+    """Means over all pairs, from 0 to 1: ROUGE's F1, the share of exact matches, and that of right slots."""
 
     rouge1: float
     rouge2: float
     rougeL: float
     exact: float
+    slots: float | None = None  # of stories of the newsroom alone
 
 
 def score(summaries: Sequence[str], references: Sequence[str]) -> Scores:
@@ -43,6 +46,20 @@ def score(summaries: Sequence[str], references: Sequence[str]) -> Scores:
 def exact_match(summaries: Sequence[str], references: Sequence[str]) -> float:
     """The share of summaries that equal their reference, but for upper and lower case."""
     return fmean(text.lower() == reference.lower() for text, reference in zip(summaries, references, strict=True))
+
+
+def slot_accuracy(summaries: Sequence[str], stories: Sequence[Story]) -> dict[str, float]:
+    """For who, what, where, when and how many, the share of summaries that tell it right, and at its place.
+
+    `newsroom.read_slots` says what that is. Raises ValueError where there is not one summary for each story.
+    """
+    if len(summaries) != len(stories) or not stories:
+        raise ValueError(f"{len(summaries)} summaries for {len(stories)} stories; give one each")
+    told = [read_slots(text, story.event) for text, story in zip(summaries, stories, strict=True)]
+    return {
+        slot: fmean(slots[slot] == story.slots[slot] for slots, story in zip(told, stories, strict=True))
+        for slot in SLOTS
+    }
 
 
 def first_words(article: str, k: int) -> str:
@@ -121,14 +138,20 @@ class Table:
 
     def __str__(self) -> str:
         width = max(map(len, self.scores))
-        lines = [f"{f'{self.pairs} pairs':<{width}}  ROUGE-1  ROUGE-2  ROUGE-L    exact"]
-        for name, row in self.scores.items():
-            lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in asdict(row).values()))
+        rows = {name: _scored(row) for name, row in self.scores.items()}
+        heads = "".join(f"{HEADS[column]:>9}" for column in next(iter(rows.values())))
+        lines = [f"{f'{self.pairs} pairs':<{width}}{heads}"]
+        for name, row in rows.items():
+            lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in row.values()))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
         """The same in plain numbers, for JSON."""
-        return {"pairs": self.pairs, "scores": {name: asdict(row) for name, row in self.scores.items()}}
+        return {"pairs": self.pairs, "scores": {name: _scored(row) for name, row in self.scores.items()}}
+
+
+def _scored(scores: Scores) -> dict[str, float]:
+    return {name: value for name, value in asdict(scores).items() if value is not None}
 
 
 def baselines(splits: Splits) -> dict[str, list[str]]:
@@ -142,8 +165,15 @@ def baselines(splits: Splits) -> dict[str, list[str]]:
     }
 
 
-def evaluate(summaries: Sequence[str], splits: Splits) -> Table:
-    """One table over the test set: the model's summaries beside the baselines."""
+def evaluate(summaries: Sequence[str], splits: Splits, stories: Sequence[Story] | None = None) -> Table:
+    """One table over the test set: the model's summaries beside the baselines.
+
+    `stories` are those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
+    """
     references = [pair.summary for pair in splits.test]
     rows = {"model": list(summaries), **baselines(splits)}
-    return Table({name: score(texts, references) for name, texts in rows.items()}, len(references))
+    scores = {name: score(texts, references) for name, texts in rows.items()}
+    if stories is not None:
+        slots = {name: fmean(slot_accuracy(texts, stories).values()) for name, texts in rows.items()}
+        scores = {name: replace(row, slots=slots[name]) for name, row in scores.items()}
+    return Table(scores, len(references))
