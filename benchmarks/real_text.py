@@ -63,7 +63,7 @@ def page(report: dict) -> str:
     lines = [
         f"# Real text: {report['title']}",
         "",
-        f"{report['minutes']:g} minutes of training on {report['threads']} CPU threads, {count}. "
+        f"At most {report['minutes']:g} minutes of training on {report['threads']} CPU threads, {count}. "
         "Written by `benchmarks/real_text.py`. A load beyond the number of threads means that other work had its "
         "share of the cores: on a quiet machine the same minutes hold more steps.",
         "",
@@ -72,12 +72,12 @@ def page(report: dict) -> str:
         f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} byte pairs in lower case; "
         f"batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
         "",
-        "| seed | steps | tokens | loss of the last 50 steps | CPU seconds | load before, after |",
-        "|---|---|---|---|---|---|",
+        "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
+        "|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {r['seed']} | {r['steps']:,} of {r['recipe']['steps']:,} | {r['tokens']:,} | {r['loss']:.3f} "
-        f"| {r['cpu_seconds']:.0f} | {r['load'][0]:.1f}, {r['load'][1]:.1f} |"
+        f"| {r['seconds']:.0f} | {r['cpu_seconds']:.0f} | {r['load'][0]:.1f}, {r['load'][1]:.1f} |"
         for r in runs
     ]
     lines += ["", f"Test set, {first['pairs']:,} pairs, F1 in percent:", ""]

@@ -178,10 +178,11 @@ def train(args: argparse.Namespace) -> None:
         )
     except KeyboardInterrupt:
         sys.exit(f"stopped; {path} is whole, and the same command with --resume goes on from it")
-    print(f"{len(history.step)} steps of {recipe.steps} in {time.monotonic() - began:.1f} s", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
     history.save(folder / "history.json")
     _draw(history, folder / "learning_curve.png")
-    _score(task, model, vocabulary, folder)
+    _score(task, model, vocabulary, folder, seconds)
 
 
 def _begin(
@@ -217,7 +218,7 @@ def _draw(history: "History", path: Path) -> None:
     learning_curve(history).savefig(path)
 
 
-def _score(task: Task, model: "Transformer", vocabulary: "Vocabulary", folder: Path) -> None:
+def _score(task: Task, model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
     """Print and keep the table of the test set, and five examples."""
     from tfm_lib import scoring
     from tfm_lib.training import write_whole
@@ -231,6 +232,7 @@ def _score(task: Task, model: "Transformer", vocabulary: "Vocabulary", folder: P
         f"article    {pair.article}\nreference  {pair.summary}\nmodel      {summary}" for pair, summary in shown
     )
     record = table.to_dict() | {
+        "seconds": seconds,  # of this command's training
         "examples": [pair._asdict() | {"model": summary} for pair, summary in shown],
     }
     write_whole(folder / "scores.txt", f"{text}\n".encode())

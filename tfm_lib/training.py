@@ -278,7 +278,8 @@ def save_checkpoint(path: Path, model: Transformer, vocabulary: Vocabulary, stat
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
     tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(about)
-    write_whole(path, to_safetensors(tensors, {"about": text, "sha256": _checksum(tensors, text)}))
+    # One entry, since safetensors would shuffle several: the same run leaves the same bytes.
+    write_whole(path, to_safetensors(tensors, {"checkpoint": f"{_checksum(tensors, text)} {text}"}))
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
@@ -288,15 +289,15 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoin
     """
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
+            checksum, _, text = (file.metadata() or {}).get("checkpoint", "").partition(" ")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except SafetensorError as error:
         raise ValueError(
             f"{path} is no whole checkpoint ({error}); it was cut short or altered, use another"
         ) from error
-    if header.get("sha256") != _checksum(tensors, header.get("about", "")):
+    if checksum != _checksum(tensors, text):
         raise ValueError(f"{path} was altered: its checksum doesn't fit its content; use another, or train again")
-    about = json.loads(header["about"])
+    about = json.loads(text)
     model = Transformer(TransformerConfig(**about["config"]))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
