@@ -10,50 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-TEN_PAIRS = [
-    (
-        "heavy rain flooded the old bridge on monday and many drivers had to turn back",
-        "flood closes old bridge",
-    ),
-    (
-        "the city library will stay open until midnight in june so that students can study for their exams",
-        "library extends hours for students",
-    ),
-    (
-        "a young painter from lisbon sold her first picture for more than a million dollars",
-        "lisbon artist makes record sale",
-    ),
-    (
-        "after ten years of work engineers finished the longest tunnel under the northern mountains",
-        "longest mountain tunnel is complete",
-    ),
-    (
-        "three bakers in the harbor district gave away bread to families who lost their homes",
-        "bakers help homeless families",
-    ),
-    (
-        "scientists counted more wild bees this spring than in any year since the survey began",
-        "wild bee numbers reach new high",
-    ),
-    (
-        "the national football team lost its final match in the last minute of extra time",
-        "late goal ends football dream",
-    ),
-    (
-        "a power failure stopped all trains in the capital for two hours on friday morning",
-        "blackout halts trains in capital",
-    ),
-    (
-        "the mayor promised to plant five thousand trees along the busy streets of the center",
-        "mayor plans greener city streets",
-    ),
-    (
-        "farmers near the dry lake fear that this summer will bring the smallest harvest ever",
-        "drought threatens harvest near lake",
-    ),
-]
-"""Article and summary: 8 to 18 and 4 to 7 words, some of the latter not in the article, all lower case."""
-
 
 class Event(NamedTuple):
     """A kind of event: its summary, the names of things in articles and in summaries, the ways to tell it."""
@@ -73,8 +29,10 @@ UNSEEN_PLACES: list[str] = _WORDS["unseen_places"]
 BEFORE: list[str] = _WORDS["before"]
 AFTER: list[str] = _WORDS["after"]
 NUMBERS: dict[int, str] = dict(zip([*range(2, 21), 30, 40, 50, 60], _WORDS["numbers"], strict=True))
+TEN_PAIRS: list[tuple[str, str]] = [(article, summary) for article, summary in _WORDS["ten_pairs"]]
+"""Article and summary: 8 to 18 and 4 to 7 words, some of the latter not in the article, all lower case."""
 SLOTS = ("who", "what", "where", "when", "how_many")
-MOST_SENTENCES = 4  # of a story
+MOST_SENTENCES, MOST_WORDS = 4, 60  # of a story
 FOLDS = 8  # parts of the (who, what) and the (what, where) pairs: one is the test set's, one the development set's
 
 
@@ -119,21 +77,32 @@ def compose(
             raise ValueError(f"{slot} must be a name such as {example!r}, got {name!r}")
     told = {"who": who, "where": where, "when": when, "how_many": NUMBERS[how_many], "thing": thing}
     core = phrasings[phrasing].format(**told)
-    beside = " ".join([*before, *after])
-    clash = {*words(f"{who} {where} {when} {NUMBERS[how_many]}")} & {*words(beside)}
+    beside = [*before, *after]
+    if any("{" in sentence or not sentence.strip() for sentence in beside):
+        raise ValueError(
+            f"the sentences beside the story must be whole, with names for all that is in {{}}; got {beside}"
+        )
+    clash = {*words(f"{who} {where} {when} {NUMBERS[how_many]}")} & {*words(" ".join(beside))}
     if clash:
         raise ValueError(f"the sentences beside the story name its own {', '.join(sorted(clash))}; name others there")
     sentences = [*before, *re.split(r"(?<=\.) ", core), *after]
-    if len(sentences) > MOST_SENTENCES:
-        raise ValueError(f"{len(sentences)} sentences; a story has {MOST_SENTENCES} at most: leave some out")
     article = " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
-    slots = {"who": who.split()[-1], "what": things[thing], "where": where, "when": when, "how_many": str(how_many)}
+    for count, most, of in [(len(sentences), MOST_SENTENCES, "sentences"), (len(article.split()), MOST_WORDS, "words")]:
+        if count > most:
+            raise ValueError(f"{count} {of}; a story has {most} at most: leave some of before and after out")
+    slots = {
+        "who": who.split()[-1],
+        "what": things[thing],
+        "where": where,
+        "when": when,
+        "how_many": str(int(how_many)),
+    }
     slots = {slot: word.lower() for slot, word in slots.items()}
     return Story(article, summary.format(thing=slots["what"], **slots), event, phrasing, slots)
 
 
 def _choose(name: str, value: object, choices: Sequence | dict) -> None:
-    if value not in choices:
+    if value not in list(choices):
         raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; got {value!r}")
 
 
