@@ -16,7 +16,8 @@ from statistics import median
 import torch
 
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs, plan_batches, read_splits
+from tfm_lib.pairs import read_splits
+from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs, plan_batches
 from tfm_lib.training import Recipe, make_optimizer, set_seed, train_step
 
 ROUNDS = 5

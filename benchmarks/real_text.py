@@ -16,7 +16,7 @@ from statistics import mean, stdev
 import torch
 
 from tfm_lib.__main__ import pairs_of_file, parser
-from tfm_lib.training import History, load_checkpoint
+from tfm_lib.checkpoints import History, load_checkpoint
 
 HERE = Path(__file__).parent
 MEASURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -40,7 +40,7 @@ def run(data: str, minutes: float, steps: int | None, seed: int) -> dict:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": len(vocabulary),
         "config": asdict(model.config),
-        "recipe": asdict(state.recipe) if state else {},
+        "recipe": state.recipe if state else {},
         "steps": len(history.step),
         "tokens": sum(history.tokens),
         "loss": mean(history.loss[-50:]),

@@ -8,6 +8,7 @@ import torch
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import compose
+from tfm_lib.pairs import Pair, Splits
 from tfm_lib.scoring import (
     baselines,
     choose_k,
@@ -20,7 +21,7 @@ from tfm_lib.scoring import (
     slot_accuracy,
     summarize,
 )
-from tfm_lib.summaries import Pair, Splits, Vocabulary, encode_pairs
+from tfm_lib.summaries import Vocabulary, encode_pairs
 
 TRAIN = [
     Pair("the harbor was closed by the storm", "storm closes harbor"),

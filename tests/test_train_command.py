@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tfm_lib import training
+from tfm_lib import checkpoints, training
 from tfm_lib.__main__ import parser
 from tfm_lib.newsroom import TEN_PAIRS
+from tfm_lib.pairs import Pair
 from tfm_lib.scoring import summarize
-from tfm_lib.summaries import Pair, encode_pairs
+from tfm_lib.summaries import encode_pairs
 
 LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
 
@@ -43,7 +44,7 @@ def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     # What is on the disk can do it too.
-    model, vocabulary, state = training.load_checkpoint(folder / "checkpoint.safetensors")
+    model, vocabulary, state = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
     assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
     assert state is not None and state.finished and len(state.history.step) <= 40, "seconds, not minutes"
@@ -61,7 +62,7 @@ def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> 
     assert "54 pairs; cut for length: 0 articles, 0 summaries" in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
-    assert len(training.History.load(folder / "history.json").loss) == 3
+    assert len(checkpoints.History.load(folder / "history.json").loss) == 3
 
 
 def test_dev_and_test_files_beside_the_data_are_used() -> None:

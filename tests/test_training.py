@@ -1,38 +1,28 @@
-"""Training: rates and loss by hand, resuming to the very weights, checkpoints that are whole or refused."""
+"""Training: rates and loss by hand, and resuming to the very weights."""
 
 import math
 import random
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.summaries import Batch, Examples, Pair, Vocabulary, encode_pairs
+from tfm_lib.pairs import Pair
+from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs
 from tfm_lib.training import (
-    Checkpoint,
-    History,
     Recipe,
-    State,
     find_device,
     linear_rate,
-    load_checkpoint,
     make_optimizer,
     paper_rate,
-    save_checkpoint,
     sequence_loss,
     set_seed,
     train,
     train_step,
-    write_whole,
 )
 
 PAIRS = [Pair(f"word{n} " * (n % 5 + 1) + "came home", f"word{n} home") for n in range(12)]
@@ -199,7 +189,7 @@ def test_a_loss_that_is_no_number_ends_the_run() -> None:
         train(model, EXAMPLES, RECIPE, progress=False)
 
 
-# --- checkpoints
+# --- stopping and going on
 
 
 class Killed(Exception):
@@ -242,95 +232,3 @@ def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None
         go_on(tmp_path / "a.safetensors", recipe=replace(RECIPE, seed=1))
     with pytest.raises(ValueError, match="other examples; give the same data"):
         go_on(tmp_path / "a.safetensors", examples=encode_pairs(PAIRS, VOCABULARY, 3, 8))
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
-    run_until_killed(path, 2)
-    return path
-
-
-def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
-    model = small_model()
-    save_checkpoint(tmp_path / "a.safetensors", model.half(), VOCABULARY)
-    loaded = load_checkpoint(tmp_path / "a.safetensors")
-    assert isinstance(loaded, Checkpoint) and loaded.state is None
-    assert loaded.model.config == model.config and same_weights(loaded.model, model.float())
-    assert loaded.vocabulary.to_json() == VOCABULARY.to_json()
-    assert len(list(tmp_path.iterdir())) == 1, "the temporary file is gone"
-
-
-@given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_checkpoint_with_any_bit_flipped_is_refused(checkpoint: Path, where: float, bit: int) -> None:
-    content = bytearray(checkpoint.read_bytes())
-    content[int(where * len(content))] ^= 1 << bit
-    altered = checkpoint.with_name("altered")
-    altered.write_bytes(content)
-    with pytest.raises(ValueError, match="altered"):
-        load_checkpoint(altered)
-
-
-@given(where=st.floats(0, 1, exclude_max=True))
-def test_a_checkpoint_cut_anywhere_is_refused(checkpoint: Path, where: float) -> None:
-    content = checkpoint.read_bytes()
-    cut = checkpoint.with_name("cut")
-    cut.write_bytes(content[: int(where * len(content))])
-    with pytest.raises(ValueError, match="no whole checkpoint .*cut short or altered"):
-        load_checkpoint(cut)
-
-
-def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load_checkpoint(tmp_path / "a.safetensors")
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Let no file grow beyond `size` bytes, as on a disk that is nearly full."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    run_until_killed(path, 2)
-    before = path.read_bytes()
-    model, _, state = load_checkpoint(path)
-    with (
-        room_for(len(before) // 2),
-        pytest.raises(OSError, match=r"can't write .*what was there is kept; free 0\.\d MiB"),
-    ):
-        train(
-            model,
-            EXAMPLES,
-            RECIPE,
-            start=state,
-            save=lambda s: save_checkpoint(path, model, VOCABULARY, s),
-            progress=False,
-        )
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path], "the part that was written is gone"
-
-
-def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("a file where a folder should be")
-    path = tmp_path / "runs" / "a.safetensors"
-    model = small_model()
-    start = small_model()
-    with pytest.raises(OSError, match="can't write .*choose another folder"):
-        train(model, EXAMPLES, RECIPE, save=lambda s: save_checkpoint(path, model, VOCABULARY, s), progress=False)
-    assert same_weights(model, start)
-
-
-def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "a"
-    write_whole(path, b"first")
-    write_whole(path, b"2")
-    assert path.read_bytes() == b"2" and list(path.parent.iterdir()) == [path]

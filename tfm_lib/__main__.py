@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     import torch
 
+    from tfm_lib.checkpoints import History, State
     from tfm_lib.model import Transformer
-    from tfm_lib.summaries import Examples, Splits, Vocabulary
-    from tfm_lib.training import History, Recipe, State
+    from tfm_lib.pairs import Splits
+    from tfm_lib.summaries import Examples, Vocabulary
+    from tfm_lib.training import Recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSONS = ROOT / "notebooks"
@@ -116,7 +118,8 @@ class Task:
 def ten_pairs(seed: int) -> Task:
     """Ten short pairs to learn by heart: training and test set are the same, so the result proves memory alone."""
     from tfm_lib.newsroom import TEN_PAIRS
-    from tfm_lib.summaries import Pair, Splits, Vocabulary
+    from tfm_lib.pairs import Pair, Splits
+    from tfm_lib.summaries import Vocabulary
     from tfm_lib.training import Recipe
 
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
@@ -133,7 +136,8 @@ def ten_pairs(seed: int) -> Task:
 
 def pairs_of_file(data: Path, steps: int, seed: int) -> Task:
     """Pairs of a file or folder, with sizes for ten minutes on two CPU cores."""
-    from tfm_lib.summaries import Vocabulary, read_splits
+    from tfm_lib.pairs import read_splits
+    from tfm_lib.summaries import Vocabulary
     from tfm_lib.training import Recipe
 
     splits = read_splits(data, seed)
@@ -154,7 +158,7 @@ def pairs_of_file(data: Path, steps: int, seed: int) -> Task:
 
 def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
-    from tfm_lib import training
+    from tfm_lib import checkpoints, training
 
     steps = args.steps or max(1, round(STEPS_A_MINUTE * args.minutes))
     task = pairs_of_file(args.data, steps, args.seed) if args.data else ten_pairs(args.seed)
@@ -174,7 +178,7 @@ def train(args: argparse.Namespace) -> None:
             recipe,
             minutes=args.minutes,
             start=start,
-            save=lambda state: training.save_checkpoint(path, model, vocabulary, state),
+            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
         )
     except KeyboardInterrupt:
         sys.exit(f"stopped; {path} is whole, and the same command with --resume goes on from it")
@@ -189,14 +193,14 @@ def _begin(
     task: Task, path: Path, resume: bool, device: "torch.device"
 ) -> tuple["Transformer", "Vocabulary", "Recipe", "State | None"]:
     """A new model, or the one of the checkpoint to go on from."""
-    from tfm_lib import training
+    from tfm_lib import checkpoints, training
     from tfm_lib.model import Transformer, TransformerConfig
 
-    there = training.load_checkpoint(path, device) if path.exists() else None
+    there = checkpoints.load_checkpoint(path, device) if path.exists() else None
     if resume:
         if there is None or there.state is None:
             raise ValueError(f"nothing to resume: there is no {path}; train without --resume")
-        return there.model, there.vocabulary, there.state.recipe, there.state
+        return there.model, there.vocabulary, training.Recipe(**there.state.recipe), there.state
     if there is not None and there.state is not None and not there.state.finished:
         raise ValueError(f"{path} holds an unfinished run; go on with --resume, or delete it to start anew")
     training.set_seed(task.recipe.seed)
@@ -221,7 +225,7 @@ def _draw(history: "History", path: Path) -> None:
 def _score(task: Task, model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
     """Print and keep the table of the test set, and five examples."""
     from tfm_lib import scoring
-    from tfm_lib.training import write_whole
+    from tfm_lib.checkpoints import write_whole
 
     examples = _encode(task, "test", vocabulary)
     print(f"Scoring the test set: {examples}", flush=True)

@@ -12,7 +12,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer
 from tfm_lib.newsroom import SLOTS, Story, read_slots
-from tfm_lib.summaries import Examples, Pair, Splits, Vocabulary, pad_rows
+from tfm_lib.pairs import Pair, Splits
+from tfm_lib.summaries import Examples, Vocabulary, pad_rows
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 HEADS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}

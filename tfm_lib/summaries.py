@@ -1,30 +1,19 @@
-"""From files of articles and summaries to batches of ids: vocabulary, reading, length buckets."""
+"""From texts to batches of ids: vocabulary, cutting, length buckets, the shift of teacher forcing."""
 
-import csv
-import gzip
-import json
 import random
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
+from tfm_lib.pairs import Pair
+
 PAD_ID, START_ID, EOS_ID, UNKNOWN_ID = range(4)
 SPECIAL_TOKENS = ["[pad]", "[start]", "[eos]", "[unk]"]
-
-
-class Pair(NamedTuple):
-    """A text and what it comes down to."""
-
-    article: str
-    summary: str
 
 
 class Vocabulary:
@@ -113,138 +102,6 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """Read pairs from .jsonl, .jsonl.gz, .csv or .parquet with the fields `article` and `summary`.
-
-    Other fields are ignored. Raises ValueError, with file, line and fix, for anything that isn't such a pair.
-    """
-    path = Path(path)
-    reader = next((read for ending, read in READERS.items() if path.name.lower().endswith(ending)), None)
-    if reader is None:
-        raise ValueError(f"{path}: unknown ending; give a file that ends in {', '.join(READERS)}")
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file; check the path")
-    pairs = [_pair(record, where) for where, record in reader(path)]
-    if not pairs:
-        raise ValueError(f"{path}: no pairs in it; give each pair a line with the fields article and summary")
-    return pairs
-
-
-def _pair(record: object, where: str) -> Pair:
-    if not isinstance(record, dict):
-        raise ValueError(f"{where}: expected an object with article and summary, got {type(record).__name__}")
-    for field in Pair._fields:
-        if field not in record:
-            have = ", ".join(map(str, record)) or "none"
-            raise ValueError(f"{where}: the field {field} is missing (there are: {have}); add it or rename one")
-        if not isinstance(record[field], str):
-            kind = type(record[field]).__name__
-            raise ValueError(f"{where}: {field} must be a string, got {kind}; write it as text or drop the pair")
-        if not record[field].strip():
-            raise ValueError(f"{where}: {field} is empty; fill it or drop the pair")
-    return Pair(record["article"].strip(), record["summary"].strip())
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Each line of a UTF-8 file, zipped or not, after the place where it stands."""
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, line {number}: not UTF-8 ({error}); save the file as UTF-8") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}, line {number + 1}: broken gzip ({error}); zip or copy the file again") from error
-
-
-def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
-    for where, line in _lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{where}: not JSON ({error}); each line is one whole JSON object") from error
-        yield where, record
-
-
-def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
-    rows = csv.DictReader((line for _, line in _lines(path)), strict=True)
-    whole = 0  # the line on which the last whole record ended
-    try:
-        for row in rows:
-            whole = rows.line_num
-            where = f"{path}, line {whole}"
-            if None in row or None in row.values():
-                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds commas")
-            yield where, row
-    except csv.Error as error:
-        raise ValueError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:
-    from pyarrow import ArrowException, parquet  # here, since importing it takes long
-
-    try:
-        groups = parquet.ParquetFile(path).iter_batches()
-        for row, record in enumerate(chain.from_iterable(group.to_pylist() for group in groups), start=1):
-            yield f"{path}, row {row}", record
-    except ArrowException as error:
-        raise ValueError(f"{path}: not Parquet ({error}); write the file again") from error
-
-
-READERS = {".jsonl": _read_jsonl, ".jsonl.gz": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
-
-
-class Splits(NamedTuple):
-    """Pairs to learn from, to choose settings on, and to score at the end."""
-
-    train: list[Pair]
-    dev: list[Pair]
-    test: list[Pair]
-
-
-def read_splits(path: Path, seed: int = 0) -> Splits:
-    """Read the pairs of a folder or file, and their development and test set.
-
-    These are the files dev.* and test.* beside train.*; where `path` is any other file, or has neither beside it,
-    a twentieth of its articles each, chosen by a hash of article and seed, so that the same article never stands
-    on two sides. Raises ValueError as `read_pairs`, and where only one of dev and test is there.
-    """
-    path = Path(path)
-    if path.is_dir():
-        inside = [path / f"train{ending}" for ending in READERS if (path / f"train{ending}").is_file()]
-        if len(inside) != 1:
-            raise ValueError(
-                f"{path}: {len(inside)} files named train with an ending of {', '.join(READERS)}; want one"
-            )
-        path = inside[0]
-    stem, ending = path.name.partition(".")[::2]
-    beside = [path.with_name(f"{name}.{ending}") for name in ("dev", "test")]
-    there = [other for other in beside if stem == "train" and other.is_file()]
-    if len(there) == 1:
-        raise ValueError(f"{path}: {there[0].name} is beside it alone; give both {beside[0].name} and {beside[1].name}")
-    if there:
-        return Splits(read_pairs(path), read_pairs(beside[0]), read_pairs(beside[1]))
-    return split_pairs(read_pairs(path), seed)
-
-
-def split_pairs(pairs: Sequence[Pair], seed: int = 0) -> Splits:
-    """Set aside a twentieth of the distinct articles for dev (1 at least, 1000 at most), and as many for test."""
-    articles = {pair.article for pair in pairs}
-    if len(articles) < 3:
-        raise ValueError(f"{len(articles)} distinct articles; training, development and test set need 3 or more")
-    order = sorted(articles, key=lambda article: sha256(f"{seed} {article}".encode()).digest())
-    size = min(max(len(order) // 20, 1), 1000)
-    dev, test = set(order[:size]), set(order[size : 2 * size])
-    return Splits(
-        train=[pair for pair in pairs if pair.article not in dev | test],
-        dev=[pair for pair in pairs if pair.article in dev],
-        test=[pair for pair in pairs if pair.article in test],
-    )
 
 
 @dataclass(frozen=True)
