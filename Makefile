@@ -62,6 +62,8 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 test lessons: export OMP_NUM_THREADS = 1
 test lessons: export CUDA_VISIBLE_DEVICES =
 test lessons: export HF_HUB_OFFLINE = 1
+# Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
+lab train: export OMP_WAIT_POLICY ?= PASSIVE
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)

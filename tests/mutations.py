@@ -74,7 +74,7 @@ MUTATIONS = [
     Mutation("no causal mask", "model", "mask = future if mask is None else future & mask", "mask = mask", "test_model"),
     Mutation("target mask replaces the causal one", "model", "future & mask", "mask", "test_model"),
     Mutation("source padding seen by the decoder", "model", "self.encode(src, src_mask), src_mask)", "self.encode(src, src_mask), None)", "test_model"),
-    Mutation("all layers are one layer", "model", "nn.ModuleList([EncoderLayer(*sizes) for _ in range(config.num_encoder_layers)])", "nn.ModuleList([EncoderLayer(*sizes)] * config.num_encoder_layers)", "test_model"),
+    Mutation("all layers are one layer", "model", "nn.ModuleList([EncoderLayer(*config.layer_sizes) for _ in range(config.num_encoder_layers)])", "nn.ModuleList([EncoderLayer(*config.layer_sizes)] * config.num_encoder_layers)", "test_model"),
     Mutation("memory projected again at each step", "model", "if past:", "if False:", "test_decoding"),
     Mutation("stale cache", "decoding", "        self.key[:, :, self.length : end] = key\n", "        self.key[:, :, : key.shape[2]] = key\n", "test_decoding"),
     Mutation("cache does not grow", "decoding", "self.length = end", "self.length = key.shape[2]", "test_decoding"),

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "figure": set(),
     "plots": {"figure"},
     "drawings": {"figure"},
+    "lab": set(),
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
 

@@ -133,5 +133,7 @@ def test_a_mask_of_numbers_is_refused():
 def test_wrong_ids_and_counts_are_refused():
     with pytest.raises(ValueError, match=r"\(3,\).*ids\[None\]"):
         padding_mask(torch.tensor([1, 2, 0]), 0)
+    with pytest.raises(TypeError, match=r"got list; use torch.tensor"):
+        padding_mask([[1, 2, 0]], 0)
     with pytest.raises(ValueError, match="negative, got -1 and 0"):
         causal_mask(-1)

@@ -215,6 +215,7 @@ def test_wrong_ids_are_refused():
         (torch.tensor([[-1, 3]]), "0..29, got -1 to 3"),
         (torch.tensor([3, 4]), r"\(2,\).*ids\[None\]"),
         (torch.tensor([[0.5]]), "integers.*float32"),
+        (torch.tensor([[]]), r"\(1, 0\) hold no token"),
     ]:
         with pytest.raises(ValueError, match=words):
             model(good, bad)

@@ -17,7 +17,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tfm_lib.__main__ import add_lessons, lab, reset_lesson
+from tfm_lib.lab import add_lessons, lab, reset_lesson
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

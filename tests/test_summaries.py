@@ -145,3 +145,14 @@ def test_ten_pairs_are_short_and_not_copied() -> None:
         assert 8 <= len(article.split()) <= 18 and 4 <= len(summary.split()) <= 7
         assert set(summary.split()) - set(article.split()), f"every word of {summary!r} is in its article"
         assert (article + summary).replace(" ", "").isalpha() and (article + summary).islower()
+
+
+def test_what_is_no_text_and_no_id_is_refused():
+    vocabulary = Vocabulary.of_words(["flood closes bridge"])
+    with pytest.raises(TypeError, match="must be a str, got int"):
+        vocabulary.encode(5)
+    with pytest.raises(TypeError, match=r"got one; use \['flood closes'\]"):
+        Vocabulary.of_words("flood closes")
+    for wrong in (7, -1):
+        with pytest.raises(ValueError, match=f"0..6, got {wrong}"):
+            vocabulary.decode([wrong])

@@ -1,8 +1,10 @@
 """The finished definitions of the course, in the order in which the lessons meet them.
 
 masks -> attention -> positions -> layers -> model        what the model is
-newsroom -> summaries -> training -> decoding -> scoring  how it learns, writes and is judged
+newsroom, pairs -> summaries -> training, checkpoints     how it learns
+decoding -> scoring                                       how it writes and is judged
 tracing, figure -> plots, drawings                        how to look inside
+lab, __main__                                             the commands behind make
 
 One legend of axes, used in every shape comment:
 

@@ -2,14 +2,14 @@
 
 import argparse
 import json
-import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tfm_lib.lab import lab, reset
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     import torch
@@ -20,86 +20,7 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
     from tfm_lib.summaries import Examples, Vocabulary
     from tfm_lib.training import Recipe
 
-ROOT = Path(__file__).resolve().parent.parent
-LESSONS = ROOT / "notebooks"
-MY_LESSONS = ROOT / "my_lessons"
 STEPS_A_MINUTE = 500  # of training on real text with two CPU cores
-
-
-def add_lessons(target: Path, source: Path = LESSONS) -> list[str]:
-    """Copy into `target` the lessons of `source` that it does not have yet, and return their names.
-
-    A file that is there is a learner's work: it is never overwritten.
-    """
-    target.mkdir(parents=True, exist_ok=True)
-    new = [lesson for lesson in sorted(source.glob("*.ipynb")) if not (target / lesson.name).exists()]
-    for lesson in new:
-        _copy(lesson, target / lesson.name)
-    return [lesson.stem for lesson in new]
-
-
-def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = LESSONS) -> tuple[Path, Path | None]:
-    """Put a fresh copy of `lesson` ("03", "3" or its full name) into `target`.
-
-    Returns the fresh copy and the name under which the old one lives on, None if there was none.
-    Raises ValueError if there is no such lesson.
-    """
-    names = [path.stem for path in sorted(source.glob("*.ipynb"))]
-    number = lesson.zfill(2) if lesson.isdecimal() else None
-    found = [name for name in names if name == lesson or name.split("_")[0] == number]
-    if len(found) != 1:
-        raise ValueError(f"no lesson {lesson!r}; give the number or the name of one of: {', '.join(names)}")
-    copy, kept = target / f"{found[0]}.ipynb", None
-    if copy.exists():
-        names_to_keep = (target / f"{found[0]}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
-        kept = next(path for path in names_to_keep if not path.exists())
-        copy.rename(kept)
-    target.mkdir(parents=True, exist_ok=True)
-    _copy(source / copy.name, copy)
-    return copy, kept
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy so that an interruption leaves no half lesson, which would never be replaced."""
-    part = target.with_name(target.name + ".part")
-    shutil.copyfile(source, part)
-    part.rename(target)
-
-
-def lab(args: argparse.Namespace) -> None:
-    """Start JupyterLab at the first lesson of a folder, by default the learner's own copies."""
-    folder = (args.dir or MY_LESSONS).resolve()
-    if args.dir is None:
-        added = add_lessons(folder)
-        if added:
-            print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
-    first = folder / "00_start_here.ipynb"
-    if not first.is_file():
-        raise ValueError(f"no {first.name} in {folder}; without --dir the lessons are copied to {MY_LESSONS.name}/")
-
-    from jupyterlab.labapp import LabApp
-
-    # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
-    root = ROOT if folder.is_relative_to(ROOT) else folder
-    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
-    if not _has_browser():
-        options.append("--no-browser")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")
-    LabApp.launch_instance(argv=options + args.jupyter)
-
-
-def _has_browser() -> bool:
-    """Whether there is a screen for a browser: without one Python would start a text browser in the terminal."""
-    if "SSH_CONNECTION" in os.environ:
-        return False
-    return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
-
-
-def reset(args: argparse.Namespace) -> None:
-    """Bring a fresh copy of one lesson and keep the old one."""
-    copy, kept = reset_lesson(args.lesson)
-    print(f"{copy.relative_to(ROOT)} is fresh" + (f"; your old one is {kept.relative_to(ROOT)}" if kept else ""))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """True at the keys that are real tokens. ids (B, S) -> (B, 1, 1, S)."""
+    if not isinstance(ids, Tensor):
+        raise TypeError(f"ids must be a tensor (batch, length), got {type(ids).__name__}; use torch.tensor(ids)")
     if ids.dim() != 2:
         raise ValueError(f"ids must have shape (batch, length), got {tuple(ids.shape)}; for one sequence use ids[None]")
     return (ids != pad_id)[:, None, None, :]  # (B, 1, 1, S)

@@ -67,6 +67,11 @@ class TransformerConfig:
                 raise ValueError(message)
 
     @property
+    def layer_sizes(self) -> tuple[int, int, int, float, bool, str]:
+        """The arguments of EncoderLayer and DecoderLayer."""
+        return self.d_model, self.num_heads, self.d_ff, self.dropout, self.norm_first, self.activation
+
+    @property
     def scale(self) -> float:
         """What a token's embedding is multiplied by (section 3.4)."""
         return sqrt(self.d_model) if self.embed_scale is None else self.embed_scale
@@ -94,13 +99,14 @@ class InputEmbedding(nn.Module):
         return self.dropout(self.norm(self.positions(x, past)))  # (B, T, D)
 
     def _check(self, ids: Tensor) -> None:
+        if not ids.numel():
+            raise ValueError(f"token ids of shape {tuple(ids.shape)} hold no token; a text needs one at least")
         if ids.dim() != 2 or ids.dtype.is_floating_point:
             raise ValueError(
                 f"token ids must be integers of shape (batch, length), got {ids.dtype} of shape {tuple(ids.shape)}; "
                 "for one sequence use ids[None]"
             )
-        # On a GPU this would wait for the card at every step, and its own kernel refuses such ids anyway.
-        if ids.device.type == "cpu" and ids.numel():
+        if ids.device.type == "cpu":  # a GPU's kernel refuses such ids itself, and reading them back would wait for it
             low, high = ids.aminmax()
             if low < 0 or high >= self.tokens.num_embeddings:
                 raise ValueError(
@@ -115,15 +121,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = InputEmbedding(config)
-        sizes = (
-            config.d_model,
-            config.num_heads,
-            config.d_ff,
-            config.dropout,
-            config.norm_first,
-            config.activation,
-        )
-        self.layers = nn.ModuleList([EncoderLayer(*sizes) for _ in range(config.num_encoder_layers)])
+        self.layers = nn.ModuleList([EncoderLayer(*config.layer_sizes) for _ in range(config.num_encoder_layers)])
         self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -149,15 +147,7 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = InputEmbedding(config)
-        sizes = (
-            config.d_model,
-            config.num_heads,
-            config.d_ff,
-            config.dropout,
-            config.norm_first,
-            config.activation,
-        )
-        self.layers = nn.ModuleList([DecoderLayer(*sizes) for _ in range(config.num_decoder_layers)])
+        self.layers = nn.ModuleList([DecoderLayer(*config.layer_sizes) for _ in range(config.num_decoder_layers)])
         self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(

@@ -57,6 +57,8 @@ class Vocabulary:
     def _trained(
         cls, tokenizer: Tokenizer, texts: Iterable[str], trainer: Callable[..., Any], **options: Any
     ) -> "Vocabulary":
+        if isinstance(texts, str):  # whose letters would be the texts
+            raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
         tokenizer.normalizer = normalizers.Lowercase()
         options |= {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
         tokenizer.train_from_iterator(texts, trainer(**options))
@@ -66,7 +68,9 @@ class Vocabulary:
         return self._tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without start and eos."""
+        """The ids of a text, without start and eos. Raises TypeError unless it is one."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
         return self._tokenizer.encode(text.strip()).ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -74,8 +78,14 @@ class Vocabulary:
         return [encoding.ids for encoding in self._tokenizer.encode_batch([text.strip() for text in texts])]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`."""
-        shown = [int(i) for i in ids if i not in (PAD_ID, START_ID, EOS_ID)]
+        """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`.
+
+        Raises ValueError for an id that the vocabulary does not have.
+        """
+        ids = [int(i) for i in ids]
+        if outside := [i for i in ids if not 0 <= i < len(self)]:
+            raise ValueError(f"ids must lie in 0..{len(self) - 1}, got {outside[0]}; is it another vocabulary's?")
+        shown = [i for i in ids if i not in (PAD_ID, START_ID, EOS_ID)]
         return self._tokenizer.decode(shown, skip_special_tokens=False).strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
