@@ -83,6 +83,17 @@ MUTATIONS = [
     Mutation("decoding with dropout", "decoding", "    model.eval()\n", "", "test_decoding"),
     Mutation("source padding seen in decoding", "decoding", "src_mask = padding_mask(src, config.pad_id)", "src_mask = padding_mask(src, -1)", "test_decoding"),
     Mutation("recording never ends", "tracing", "            module.on_weights = None", "            pass", "test_tracing"),
+    Mutation("no shift", "summaries", "[[START_ID, *ids] for ids in summaries]", "[[*ids, EOS_ID] for ids in summaries]", "test_summaries"),
+    Mutation("end not among the labels", "summaries", "[[*ids, EOS_ID] for ids in summaries]", "[ids for ids in summaries]", "test_summaries"),
+    Mutation("an example left out of an epoch", "summaries", "    for index in order:\n", "    for index in order[1:]:\n", "test_summaries"),
+    Mutation("padding counted in the loss", "training", "ignore_index=pad_id, ", "", "test_training"),
+    Mutation("no label smoothing", "training", ", label_smoothing=label_smoothing)", ")", "test_training"),
+    Mutation("gradients pile up", "training", "    optimizer.zero_grad()\n", "", "test_training"),
+    Mutation("resumed run sees the first batches again", "training", "for indices in plan[done:]", "for indices in plan[0:]", "test_training"),
+    Mutation("random state not restored", "training", "    torch.set_rng_state(", "    (lambda state: None)(", "test_training"),
+    Mutation("altered checkpoint accepted", "checkpoints", "if checksum != _checksum(tensors, text):", "if False:", "test_checkpoints"),
+    Mutation("checkpoint written in place", "checkpoints", "part = path.with_name(path.name + \".part\")", "part = path", "test_checkpoints"),
+    Mutation("exact match for every prefix", "scoring", "text.lower() == reference.lower()", "reference.lower().startswith(text.lower())", "test_scoring"),
 ]
 # fmt: on
 
