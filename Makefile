@@ -36,9 +36,10 @@ lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=noteboo
 test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k masks' for a part)
 	$(RUN) -m pytest $(call given,ARGS)
 
-train: $(READY) ## train a summarizer (DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0; RESUME=1 goes on)
+train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0; RESUME=1 goes on)
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
-	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume)
+	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) \
+	  $(call option,TASK,task) $(if $(call given,SHIP),--ship)
 
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 	@$(RUN) -m tfm_lib reset $(or $(call given,LESSON),$(error Which lesson? For example: make reset LESSON=03))

@@ -27,6 +27,8 @@ MAY_IMPORT = {
     "figure": set(),
     "plots": {"figure"},
     "drawings": {"figure"},
+    "pretrained": {"checkpoints", "model", "summaries"},
+    "tasks": {"newsroom", "pairs", "summaries", "training"},
     "lab": set(),
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]

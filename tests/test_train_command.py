@@ -3,17 +3,20 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from tfm_lib import checkpoints, training
+from tfm_lib import checkpoints, pretrained, tasks, training
 from tfm_lib.__main__ import parser
-from tfm_lib.newsroom import TEN_PAIRS
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.scoring import summarize
-from tfm_lib.summaries import encode_pairs
+from tfm_lib.summaries import Vocabulary, encode_pairs
 
 LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
 
@@ -40,7 +43,7 @@ def write_pairs(path: Path, number: int) -> Path:
 def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     run("--seed", str(seed))
     folder = Path(f"runs/ten_pairs-seed{seed}")
-    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    scores = json.loads((folder / "scores.json").read_text())["test set"]["scores"]
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     # What is on the disk can do it too.
@@ -55,7 +58,7 @@ def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> 
     run("--data", str(write_pairs(Path("shop.jsonl"), 60)), "--steps", "3", "--minutes", "1")
     folder = Path("runs/shop-seed0")
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
-    record = json.loads((folder / "scores.json").read_text())
+    record = json.loads((folder / "scores.json").read_text())["test set"]
     assert record["pairs"] == 3 and len(record["examples"]) == 3
     assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
     out, err = capsys.readouterr()
@@ -71,7 +74,7 @@ def test_dev_and_test_files_beside_the_data_are_used() -> None:
         write_pairs(Path(f"shops/{name}.jsonl"), number)
     for data in ("shops", "shops/train.jsonl"):
         run("--data", data, "--steps", "1")
-        assert json.loads(Path("runs/shops-seed0/scores.json").read_text())["pairs"] == 4
+        assert json.loads(Path("runs/shops-seed0/scores.json").read_text())["test set"]["pairs"] == 4
 
 
 def test_a_stopped_run_goes_on_to_the_very_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,3 +118,41 @@ def test_a_broken_file_ends_in_one_line() -> None:
     assert result.stderr.startswith("error: shop.jsonl, line 1: the field summary is missing")
     assert result.stderr.count("\n") == 1
     assert not Path("runs").exists()
+
+
+def test_the_newsroom_has_two_test_sets_and_counts_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps on few stories: what it learns in 600, the benchmark and the slow test tell."""
+    few = partial(make_newsroom, train=60, dev=10, test=12)
+    monkeypatch.setattr(tasks, "make_newsroom", few)
+    whole = tasks.newsroom
+    monkeypatch.setattr(
+        tasks,
+        "newsroom",
+        lambda seed: replace(whole(seed), recipe=replace(whole(seed).recipe, steps=2, warmup_steps=1)),
+    )
+    run("--task", "newsroom")
+    record = json.loads(Path("runs/newsroom-seed0/scores.json").read_text())
+    assert list(record) == ["seconds", "test set", "names that were never seen"]
+    assert all("slots" in row for row in record["test set"]["scores"].values())
+    assert record["names that were never seen"]["examples"][0]["article"] == few(0).unseen_names[0].article
+
+
+def test_what_cannot_be_learned_together_is_refused() -> None:
+    with pytest.raises(ValueError, match="two things to learn"):
+        run("--task", "newsroom", "--data", "shop.jsonl")
+    with pytest.raises(ValueError, match="steps are for a file"):
+        run("--steps", "3")
+    with pytest.raises(ValueError, match="newsroom model of seed 0"):
+        run("--ship")
+
+
+def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    vocabulary = Vocabulary.of_words(["flood closes bridge"])
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), d_model=8, num_heads=2, d_ff=8))
+    before = [parameter.clone() for parameter in model.parameters()]
+    pretrained.ship(model, vocabulary, tmp_path / "shipped.safetensors")
+    loaded = checkpoints.load_checkpoint(tmp_path / "shipped.safetensors").model
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    assert all(p.dtype == torch.float32 for p in loaded.parameters())
+    assert all(torch.equal(p, q.half().float()) for p, q in zip(loaded.parameters(), before, strict=True))

@@ -4,10 +4,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfm_lib.lab import lab, reset
 
@@ -16,78 +14,23 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
 
     from tfm_lib.checkpoints import History, State
     from tfm_lib.model import Transformer
-    from tfm_lib.pairs import Splits
-    from tfm_lib.summaries import Examples, Vocabulary
-    from tfm_lib.training import Recipe
-
-STEPS_A_MINUTE = 500  # of training on real text with two CPU cores
-
-
-@dataclass(frozen=True)
-class Task:
-    """What `train` learns: pairs, how long they may be, and the sizes that suit them."""
-
-    name: str
-    splits: "Splits"
-    vocabulary: Callable[[], "Vocabulary"]
-    max_article: int
-    max_summary: int
-    model: dict[str, Any]
-    recipe: "Recipe"
-
-
-def ten_pairs(seed: int) -> Task:
-    """Ten short pairs to learn by heart: training and test set are the same, so the result proves memory alone."""
-    from tfm_lib.newsroom import TEN_PAIRS
-    from tfm_lib.pairs import Pair, Splits
     from tfm_lib.summaries import Vocabulary
+    from tfm_lib.tasks import Task
     from tfm_lib.training import Recipe
-
-    pairs = [Pair(*pair) for pair in TEN_PAIRS]
-    return Task(
-        name=f"ten_pairs-seed{seed}",
-        splits=Splits(pairs, pairs, pairs),
-        vocabulary=lambda: Vocabulary.of_words(text for pair in pairs for text in pair),
-        max_article=32,
-        max_summary=16,
-        model={"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2},
-        recipe=Recipe(steps=40, peak_rate=2e-3, warmup_steps=5, label_smoothing=0.0, seed=seed),
-    )
-
-
-def pairs_of_file(data: Path, steps: int, seed: int) -> Task:
-    """Pairs of a file or folder, with sizes for ten minutes on two CPU cores."""
-    from tfm_lib.pairs import read_splits
-    from tfm_lib.summaries import Vocabulary
-    from tfm_lib.training import Recipe
-
-    splits = read_splits(data, seed)
-    name = data.resolve().parent.name if data.name.startswith("train.") else data.resolve().name
-    return Task(
-        name=f"{name.partition('.')[0]}-seed{seed}",
-        splits=splits,
-        vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), 4000),
-        max_article=64,
-        max_summary=32,
-        model={"d_model": 128, "num_heads": 4, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
-        | {"norm_first": True},
-        recipe=Recipe(
-            steps=steps, peak_rate=4e-3, warmup_steps=min(100, steps), fall="linear", max_tokens=2048, seed=seed
-        ),
-    )
 
 
 def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
-    from tfm_lib import checkpoints, training
+    from tfm_lib import checkpoints, pretrained, tasks, training
 
-    steps = args.steps or max(1, round(STEPS_A_MINUTE * args.minutes))
-    task = pairs_of_file(args.data, steps, args.seed) if args.data else ten_pairs(args.seed)
+    task = tasks.choose(args.task, args.data, args.seed, args.steps, args.minutes)
+    if args.ship and (args.task, args.seed) != ("newsroom", 0):
+        raise ValueError("what ships is the newsroom model of seed 0; add --task newsroom and leave the seed")
     folder = Path("runs") / task.name
     path = folder / "checkpoint.safetensors"
     device = training.find_device(args.device)
     model, vocabulary, recipe, start = _begin(task, path, args.resume, device)
-    examples = _encode(task, "train", vocabulary)
+    examples = task.encode(task.splits.train, vocabulary)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
 
@@ -108,10 +51,13 @@ def train(args: argparse.Namespace) -> None:
     history.save(folder / "history.json")
     _draw(history, folder / "learning_curve.png")
     _score(task, model, vocabulary, folder, seconds)
+    if args.ship:
+        pretrained.ship(model, vocabulary)
+        print(f"{pretrained.SHIPPED.name} comes with the package from now on")
 
 
 def _begin(
-    task: Task, path: Path, resume: bool, device: "torch.device"
+    task: "Task", path: Path, resume: bool, device: "torch.device"
 ) -> tuple["Transformer", "Vocabulary", "Recipe", "State | None"]:
     """A new model, or the one of the checkpoint to go on from."""
     from tfm_lib import checkpoints, training
@@ -131,35 +77,29 @@ def _begin(
     return Transformer(config).to(device), vocabulary, task.recipe, None
 
 
-def _encode(task: Task, split: str, vocabulary: "Vocabulary") -> "Examples":
-    from tfm_lib.summaries import encode_pairs
-
-    return encode_pairs(getattr(task.splits, split), vocabulary, task.max_article, task.max_summary)
-
-
 def _draw(history: "History", path: Path) -> None:
     from tfm_lib.plots import learning_curve
 
     learning_curve(history).savefig(path)
 
 
-def _score(task: Task, model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
-    """Print and keep the table of the test set, and five examples."""
+def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
+    """Print and keep a table and five examples of each test set."""
     from tfm_lib import scoring
     from tfm_lib.checkpoints import write_whole
 
-    examples = _encode(task, "test", vocabulary)
-    print(f"Scoring the test set: {examples}", flush=True)
-    summaries = scoring.summarize(model, vocabulary, examples, task.max_summary)
-    table = scoring.evaluate(summaries, task.splits)
-    shown = list(zip(task.splits.test, summaries, strict=True))[:5]
-    text = f"{table}\n\n" + "\n\n".join(
-        f"article    {pair.article}\nreference  {pair.summary}\nmodel      {summary}" for pair, summary in shown
-    )
-    record = table.to_dict() | {
-        "seconds": seconds,  # of this command's training
-        "examples": [pair._asdict() | {"model": summary} for pair, summary in shown],
-    }
+    texts: list[str] = []
+    record: dict[str, object] = {"seconds": seconds}  # of this command's training
+    for name, (splits, stories) in task.test_sets().items():
+        examples = task.encode(splits.test, vocabulary)
+        print(f"Scoring the {name}: {examples}", flush=True)
+        summaries = scoring.summarize(model, vocabulary, examples, task.max_summary)
+        table = scoring.evaluate(summaries, splits, stories)
+        shown = list(zip(splits.test, summaries, strict=True))[:5]
+        texts.append(f"The {name}\n{table}")
+        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
+        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
+    text = "\n\n".join(texts)
     write_whole(folder / "scores.txt", f"{text}\n".encode())
     write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
@@ -179,7 +119,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("lesson", help='its number or name, such as "03"')
     command.set_defaults(run=reset)
 
-    command = commands.add_parser("train", help="train a summarizer: ten short pairs, or a file of yours")
+    command = commands.add_parser("train", help="train a summarizer: ten short pairs, the newsroom, or a file of yours")
+    command.add_argument("--task", choices=["ten_pairs", "newsroom"], help="what to learn without a file (ten_pairs)")
     command.add_argument(
         "--data", type=Path, help="JSONL, JSONL.gz, CSV or Parquet with article and summary, or a folder"
     )
@@ -190,6 +131,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument("--seed", type=int, default=0, help="of weights, dropout, order and split (0)")
     command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
+    command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")
     command.set_defaults(run=train)
     return root
 

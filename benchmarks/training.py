@@ -1,9 +1,10 @@
-"""Train on real text for some minutes, once for each seed, and write down what comes out.
+"""Train once for each seed, on the newsroom or on real text, and write down what comes out.
 
-    python benchmarks/real_text.py FOLDER --title "arXiv abstracts and their titles (CC0)" --seeds 0 1 2
+    python benchmarks/training.py newsroom "The newsroom" --task newsroom
+    python benchmarks/training.py real_text "Real text: arXiv abstracts and their titles (CC0)" --data FOLDER
 
-It is `make train DATA=FOLDER` with the default sizes; FOLDER has train, dev and test files. The figures go to
-benchmarks/real_text.json, the page made of them to benchmarks/real_text.md.
+It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
+this script, the page made of them to NAME.md.
 """
 
 import argparse
@@ -15,24 +16,26 @@ from statistics import mean, stdev
 
 import torch
 
-from tfm_lib.__main__ import pairs_of_file, parser
+from tfm_lib.__main__ import parser
 from tfm_lib.checkpoints import History, load_checkpoint
+from tfm_lib.tasks import choose
 
 HERE = Path(__file__).parent
-MEASURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+MEASURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
 
 
-def run(data: str, minutes: float, steps: int | None, seed: int) -> dict:
+def run(command: argparse.Namespace, seed: int) -> dict:
     """Train and score with one seed; returns what it left in runs/, and the load of the machine around it."""
     before = os.times()
-    options = {"--data": data, "--minutes": minutes, "--seed": seed, "--device": "cpu", "--steps": steps}
+    options = {"--data": command.data, "--task": command.task, "--seed": seed, "--device": "cpu"}
+    options |= {"--minutes": command.minutes, "--steps": command.steps}
     given = [str(part) for option in options.items() if option[1] is not None for part in option]
     args = parser().parse_args(["train", *given])
     load = [os.getloadavg()[0]]
     args.run(args)
     load.append(os.getloadavg()[0])
     after = os.times()
-    folder = Path("runs") / pairs_of_file(Path(data), 1, seed).name
+    folder = Path("runs") / choose(args.task, args.data, seed, args.steps, args.minutes).name
     model, vocabulary, state = load_checkpoint(folder / "checkpoint.safetensors")
     history = History.load(folder / "history.json")
     return {
@@ -49,27 +52,29 @@ def run(data: str, minutes: float, steps: int | None, seed: int) -> dict:
     } | without_articles(json.loads((folder / "scores.json").read_text()))
 
 
-def without_articles(scores: dict) -> dict:
+def without_articles(record: dict) -> dict:
     """The articles stay where the data is: a report quotes no more of it than five summaries."""
-    return scores | {"examples": [{key: one[key] for key in ("summary", "model")} for one in scores["examples"]]}
+    test_sets = {name: scores for name, scores in record.items() if name != "seconds"}
+    for scores in test_sets.values():
+        scores["examples"] = [{key: one[key] for key in ("summary", "model")} for one in scores["examples"]]
+    return {"seconds": record["seconds"], "test_sets": test_sets}
 
 
 def page(report: dict) -> str:
     """The report as Markdown."""
     runs, first = report["runs"], report["runs"][0]
     config, recipe = first["config"], first["recipe"]
-    names = list(first["scores"])
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
     lines = [
-        f"# Real text: {report['title']}",
+        f"# {report['title']}",
         "",
         f"At most {report['minutes']:g} minutes of training on {report['threads']} CPU threads, {count}. "
-        "Written by `benchmarks/real_text.py`. A load beyond the number of threads means that other work had its "
+        "Written by `benchmarks/training.py`. A load beyond the number of threads means that other work had its "
         "share of the cores: on a quiet machine the same minutes hold more steps.",
         "",
         f"A model of {first['parameters']:,} parameters (d_model {config['d_model']}, "
         f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
-        f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} byte pairs in lower case; "
+        f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} tokens in lower case; "
         f"batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
         "",
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
@@ -80,14 +85,17 @@ def page(report: dict) -> str:
         f"| {r['seconds']:.0f} | {r['cpu_seconds']:.0f} | {r['load'][0]:.1f}, {r['load'][1]:.1f} |"
         for r in runs
     ]
-    lines += ["", f"Test set, {first['pairs']:,} pairs, F1 in percent:", ""]
-    lines += ["| | " + " | ".join(MEASURES.values()) + " |", "|---|" + "---|" * len(MEASURES)]
-    for name in names:
-        cells = [spread([100 * r["scores"][name][measure] for r in runs]) for measure in MEASURES]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", f"The first five of the test set, by seed {first['seed']}:", ""]
-    for example in first["examples"]:
-        lines += [f"- reference: {example['summary']}", f"  model: {example['model']}"]
+    for name, scores in first["test_sets"].items():
+        measures = {key: label for key, label in MEASURES.items() if key in scores["scores"]["model"]}
+        lines += ["", f"The {name}, {scores['pairs']:,} pairs, in percent (ROUGE is F1):", ""]
+        lines += ["| | " + " | ".join(measures.values()) + " |", "|---|" + "---|" * len(measures)]
+        for row in scores["scores"]:
+            results = [r["test_sets"][name]["scores"][row] for r in runs]
+            cells = [spread([100 * result[measure] for result in results]) for measure in measures]
+            lines.append(f"| {row} | " + " | ".join(cells) + " |")
+        lines += ["", f"Its first five, by seed {first['seed']}:", ""]
+        for example in scores["examples"]:
+            lines += [f"- reference: {example['summary']}", f"  model: {example['model']}"]
     return "\n".join(lines) + "\n"
 
 
@@ -99,17 +107,19 @@ def spread(values: list[float]) -> str:
 
 def main() -> None:
     command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_argument("data")
-    command.add_argument("--title", required=True, help="what the data is, and its license")
+    command.add_argument("name", help="of the two files that it writes")
+    command.add_argument("title", help="of the page: what the data is, and its license")
+    command.add_argument("--data")
+    command.add_argument("--task")
     command.add_argument("--minutes", type=float, default=10.0)
     command.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
     command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = command.parse_args()
     report = {"title": args.title, "minutes": args.minutes, "threads": torch.get_num_threads(), "runs": []}
     for seed in args.seeds:
-        report["runs"].append(run(args.data, args.minutes, args.steps, seed))
-        (HERE / "real_text.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-        (HERE / "real_text.md").write_text(page(report))
+        report["runs"].append(run(args, seed))
+        (HERE / f"{args.name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        (HERE / f"{args.name}.md").write_text(page(report))
 
 
 if __name__ == "__main__":
