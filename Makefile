@@ -25,10 +25,10 @@ TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACK
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test train reset lint lessons stamp clean
+.PHONY: help lab test train flashcards reset lint lessons stamp clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=notebooks for authors)
 	@$(RUN) -m tfm_lib lab $(call option,DIR,dir) -- $(call given,JUPYTER)
@@ -40,6 +40,9 @@ train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=1
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
 	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) \
 	  $(call option,TASK,task) $(if $(call given,SHIP),--ship)
+
+flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
+	@$(RUN) -m tfm_lib flashcards
 
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 	@$(RUN) -m tfm_lib reset $(or $(call given,LESSON),$(error Which lesson? For example: make reset LESSON=03))

@@ -30,6 +30,8 @@ MAY_IMPORT = {
     "pretrained": {"checkpoints", "model", "summaries"},
     "tasks": {"newsroom", "pairs", "summaries", "training"},
     "lab": set(),
+    "questions": set(),
+    "flashcards": {"questions"},
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
 

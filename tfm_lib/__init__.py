@@ -4,6 +4,7 @@ masks -> attention -> positions -> layers -> model        what the model is
 newsroom, pairs -> summaries -> training, checkpoints     how it learns
 decoding -> scoring                                       how it writes and is judged
 tracing, figure -> plots, drawings                        how to look inside
+questions -> flashcards                                   what the lessons ask at their ends
 pretrained, tasks, lab, __main__                          what ships, and the commands behind make
 
 One legend of axes, used in every shape comment:

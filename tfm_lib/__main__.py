@@ -1,4 +1,4 @@
-"""The commands behind `make lab`, `make reset` and `make train`."""
+"""The commands behind `make lab`, `make reset`, `make train` and `make flashcards`."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfm_lib.lab import lab, reset
+from tfm_lib.lab import LESSONS, lab, reset
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     import torch
@@ -105,6 +105,16 @@ def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder:
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
 
 
+def flashcards(args: argparse.Namespace) -> None:
+    """Write the questions of all lessons as an Anki deck."""
+    from tfm_lib.flashcards import write_deck
+    from tfm_lib.questions import read_course
+
+    lessons = read_course(LESSONS)
+    cards = write_deck(args.out, lessons)
+    print(f"{cards} cards from {len(lessons)} lessons are in {args.out}; open it with Anki (File > Import)")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line: one subcommand a function."""
     root = argparse.ArgumentParser(prog="python -m tfm_lib", description="The commands of the course.")
@@ -133,6 +143,10 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
     command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")
     command.set_defaults(run=train)
+
+    command = commands.add_parser("flashcards", help="the questions of all lessons as a deck for Anki")
+    command.add_argument("--out", type=Path, default=Path("flashcards.apkg"), help="where to (flashcards.apkg)")
+    command.set_defaults(run=flashcards)
     return root
 
 

@@ -1,0 +1,163 @@
+"""The questions of the lessons: each can be read, the opening ones are answered, and all of them fit on cards."""
+
+import json
+import re
+import sqlite3
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.proof import cells
+from tests.test_setup import make, needs_make
+from tfm_lib.__main__ import parser
+from tfm_lib.flashcards import DECK, write_deck
+from tfm_lib.questions import Lesson, Question, read_course, read_lesson
+
+LESSONS = Path(__file__).parent.parent / "notebooks"
+COURSE = read_course(LESSONS)
+PATHS = sorted(LESSONS.glob("*.ipynb"))
+GOOD = "**Why $x$?**\n\n<details><summary>Answer</summary>\n\nBecause.\n\nReally.\n\n</details>"
+
+
+def write_lesson(folder: Path, *questions: str, name: str = "01_x", title: str = "# 01 · X") -> Path:
+    asked = [cells.markdown(source) for source in questions]
+    for cell in asked:
+        cell.metadata["tags"] = ["question"]
+    cells.write(folder / f"{name}.ipynb", cells.notebook(cells.markdown(title), cells.markdown("Text."), *asked))
+    return folder / f"{name}.ipynb"
+
+
+def deck(path: Path, lessons: list[Lesson]) -> dict[str, list]:
+    """What Anki finds in a package: notes as (guid, tags, question, answer), cards' decks, and all decks' names."""
+    count = write_deck(path, lessons)
+    with zipfile.ZipFile(path) as package:
+        package.extract("collection.anki2", path.parent)
+    database = sqlite3.connect(path.parent / "collection.anki2")
+    notes = database.execute("select guid, tags, flds from notes order by id").fetchall()
+    decks, models = map(json.loads, database.execute("select decks, models from col").fetchone())
+    found = {
+        "notes": [(guid, tags.split(), *fields.split("\x1f")) for guid, tags, fields in notes],
+        "cards": database.execute("select did from cards order by id").fetchall(),
+        "decks": {int(number): deck["name"] for number, deck in decks.items()},
+        "models": sorted(models),
+    }
+    database.close()
+    assert count == len(notes)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# In the lessons.
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_a_lesson_closes_with_six_to_ten_questions(lesson):
+    assert 6 <= len(lesson.questions) <= 10
+    for question in lesson.questions:
+        assert question.question.endswith("?") and question.answer
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_the_opening_questions_are_answered_at_the_end(path):
+    opening = re.findall(r"^\d\. (.+)$", cells.read(path).cells[0].source, re.MULTILINE)
+    assert len(opening) == 3
+    assert set(opening) <= {question.question for question in read_lesson(path).questions}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_no_question_is_left_without_its_tag(path):
+    asking = [cell for cell in cells.read(path).cells if "<summary>Answer</summary>" in cell.source]
+    assert [cell.source[:60] for cell in asking if "question" not in cells.tags(cell)] == []
+
+
+def test_no_two_questions_are_alike():
+    asked = [question.question.casefold() for lesson in COURSE for question in lesson.questions]
+    assert len(set(asked)) == len(asked)
+    assert [lesson.name for lesson in COURSE] == [path.stem for path in PATHS]
+
+
+def test_a_question_is_read_without_its_claims(tmp_path):
+    lesson = read_lesson(write_lesson(tmp_path, GOOD.replace("Because.", "Because 1 < 2<!-- claim: 1 < 2 -->.")))
+    assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        GOOD.replace("**", "*"),
+        GOOD.replace("<summary>Answer</summary>", "<summary>Solution</summary>"),
+        GOOD.replace("</details>", ""),
+        GOOD.replace("Answer</summary>\n\n", "Answer</summary>\n"),
+        GOOD.replace("Because.\n\nReally.", ""),
+        "Why?",
+        "",
+    ],
+)
+def test_a_malformed_question_is_named_with_lesson_and_cell(tmp_path, bad):
+    path = write_lesson(tmp_path, GOOD, bad)
+    with pytest.raises(
+        ValueError, match=r"01_x\.ipynb, cell 4: a question must be Markdown, .*this is a markdown cell"
+    ):
+        read_lesson(path)
+
+
+def test_what_cannot_be_a_course_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no lesson in .*two digits"):
+        read_course(tmp_path)
+    with pytest.raises(ValueError, match=r"01_x\.ipynb has no title"):
+        read_lesson(write_lesson(tmp_path, title="Attention"))
+
+
+# ----------------------------------------------------------------------------------------------------
+# On cards.
+
+
+def test_the_deck_holds_every_question_in_the_subdeck_of_its_lesson(tmp_path):
+    found = deck(tmp_path / "cards.apkg", COURSE)
+    asked = [question for lesson in COURSE for question in lesson.questions]
+    assert [tags for _, tags, _, _ in found["notes"]] == [[question.lesson] for question in asked]
+    assert len({guid for guid, *_ in found["notes"]}) == len(asked) == len(found["cards"])
+    by_card = [found["decks"][number] for (number,) in found["cards"]]
+    assert by_card == [f"{DECK}::{lesson.title}" for lesson in COURSE for _ in lesson.questions]
+
+
+def test_nothing_on_a_card_needs_the_notebook_or_is_left_unrendered(tmp_path):
+    for *_, question, answer in deck(tmp_path / "cards.apkg", COURSE)["notes"]:
+        html = f"{question}\n{answer}"
+        assert not re.search(r"<img|<a href=\"(?!https?://)", html), "a card has no picture or file beside it"
+        prose = re.sub(r"<code>.*?</code>|\\\(.*?\\\)|\\\[.*?\\\]", "", html, flags=re.DOTALL)
+        assert not re.search(r"\$|\*\*|`|<!--|&lt;/?\w+&gt;", prose), prose
+
+
+def test_markdown_and_math_become_what_anki_shows(tmp_path):
+    question = Question("01_x", "Is $a < b_1*c*d$ in `x$y`?", "*Yes*:\n\n$$\na^2\n$$\n\n- one\n- two")
+    [(_, _, front, back)] = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [question])])["notes"]
+    assert front == r"<p>Is \(a &lt; b_1*c*d\) in <code>x$y</code>?</p>"
+    assert "<p><em>Yes</em>:</p>" in back and r"<p>\[a^2\]</p>" in back and "<li>one</li>" in back
+
+
+def test_importing_again_updates_instead_of_doubling(tmp_path):
+    """The numbers by which Anki knows decks, notes and their type: these here are on readers' machines."""
+    asked = Question("01_x", "Why?", "Because.")
+    first = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [asked])])
+    better = [Question("02_y", "New?", "Yes."), asked._replace(answer="Since.")]
+    second = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X, renamed", better)])
+    assert second["models"] == first["models"] == ["1518063369"]
+    assert set(second["decks"]) == set(first["decks"]) == {1, 1553065497}
+    assert second["notes"][1][0] == first["notes"][0][0] == "aae31bf446b39df428c5"
+    assert second["notes"][0][0] != first["notes"][0][0]
+
+
+def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):
+    args = parser().parse_args(["flashcards", "--out", str(tmp_path / "deck.apkg")])
+    args.run(args)
+    count = sum(len(lesson.questions) for lesson in COURSE)
+    assert capsys.readouterr().out.startswith(f"{count} cards from {len(COURSE)} lessons are in {tmp_path}")
+    assert zipfile.is_zipfile(tmp_path / "deck.apkg")
+
+
+@needs_make
+def test_make_flashcards_writes_where_git_does_not_look():
+    assert make("-n", "flashcards").stdout.endswith("-m tfm_lib flashcards\n")
+    assert str(parser().parse_args(["flashcards"]).out) in (LESSONS.parent / ".gitignore").read_text().split()
