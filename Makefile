@@ -25,16 +25,19 @@ TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACK
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test train flashcards reset lint lessons stamp clean
+.PHONY: help lab test test-slow train flashcards reset lint lessons stamp clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=notebooks for authors)
 	@$(RUN) -m tfm_lib lab $(call option,DIR,dir) -- $(call given,JUPYTER)
 
 test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k masks' for a part)
 	$(RUN) -m pytest $(call given,ARGS)
+
+test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
+	$(RUN) -m pytest -m slow -n 0 $(call given,ARGS)
 
 train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0; RESUME=1 goes on)
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
@@ -63,9 +66,9 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What is compared strictly runs on the CPU, with one thread, offline. Learners keep their GPU in lab and train.
-test lessons: export OMP_NUM_THREADS = 1
-test lessons: export CUDA_VISIBLE_DEVICES =
-test lessons: export HF_HUB_OFFLINE = 1
+test test-slow lessons: export OMP_NUM_THREADS = 1
+test test-slow lessons: export CUDA_VISIBLE_DEVICES =
+test test-slow lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 

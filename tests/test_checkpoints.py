@@ -1,6 +1,7 @@
 """Checkpoints that are whole or refused: altered, cut short, a full disk, a folder that can't be written."""
 
-import resource
+import errno
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,14 @@ def test_a_checkpoint_cut_anywhere_is_refused(checkpoint: Path, where: float) ->
         load_checkpoint(cut)
 
 
+@given(more=st.binary(min_size=1, max_size=9))
+def test_a_checkpoint_with_more_behind_it_is_refused(checkpoint: Path, more: bytes) -> None:
+    longer = checkpoint.with_name("longer")
+    longer.write_bytes(checkpoint.read_bytes() + more)
+    with pytest.raises(ValueError, match="no whole checkpoint .*delete it and train anew"):
+        load_checkpoint(longer)
+
+
 def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_checkpoint(tmp_path / "a.safetensors")
@@ -59,6 +68,7 @@ def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
     """Let no file grow beyond `size` bytes, as on a disk that is nearly full."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -88,6 +98,31 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
         )
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path], "the part that was written is gone"
+
+
+@pytest.mark.parametrize("moment", [(Path, "open"), (os, "fsync"), (Path, "replace")])
+def test_a_write_that_fails_keeps_what_was_there(
+    moment: tuple[object, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_whole(tmp_path / "a", b"first")
+    monkeypatch.setattr(*moment, full)
+    with pytest.raises(OSError, match=r"can't write .*a \(No space left on device\); what was there is kept; free 0.0"):
+        write_whole(tmp_path / "a", b"second")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"first" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_write_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a", b"first")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`python -m tfm_lib train` from end to end: ten pairs by heart, a file of pairs, stopping and going on."""
 
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from tfm_lib import checkpoints, pretrained, tasks, training
-from tfm_lib.__main__ import parser
+from tfm_lib.__main__ import main, parser
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
@@ -105,9 +106,38 @@ def test_a_stopped_run_goes_on_to_the_very_weights(monkeypatch: pytest.MonkeyPat
     assert path.read_bytes() == whole, "weights, Adam's averages, random state and history, bit for bit"
 
 
+def test_a_run_stopped_before_its_first_checkpoint_promises_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", stop)
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # this process keeps its own handlers
+    monkeypatch.setattr(sys, "argv", ["tfm_lib", "train", "--device", "cpu"])
+    with pytest.raises(SystemExit, match="^stopped$"):
+        main()
+
+
 def test_there_is_nothing_to_resume() -> None:
     with pytest.raises(ValueError, match="nothing to resume"):
         run("--resume")
+
+
+def test_a_run_goes_on_only_as_it_began() -> None:
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    path = Path("runs/shop-seed0/checkpoint.safetensors")
+    run("--data", data, "--steps", "4", "--minutes", "1e-9")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is a run of 4 steps, not of 9; go on without --steps"):
+        run("--data", data, "--steps", "9", "--resume")
+    with pytest.raises(ValueError, match="nothing to resume"):
+        run("--data", data, "--seed", "1", "--resume")
+    write_pairs(Path(data), 41)
+    with pytest.raises(ValueError, match="other examples; give the same data"):
+        run("--data", data, "--resume")
+    path.write_bytes(before[:-1])
+    for options in ([], ["--resume"]):
+        with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or delete it and train anew"):
+            run("--data", data, *options)
 
 
 def test_a_broken_file_ends_in_one_line() -> None:

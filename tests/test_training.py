@@ -232,3 +232,13 @@ def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None
         go_on(tmp_path / "a.safetensors", recipe=replace(RECIPE, seed=1))
     with pytest.raises(ValueError, match="other examples; give the same data"):
         go_on(tmp_path / "a.safetensors", examples=encode_pairs(PAIRS, VOCABULARY, 3, 8))
+
+
+def test_a_run_goes_on_only_on_its_own_device(tmp_path: Path) -> None:
+    """Elsewhere dropout draws other numbers, so the weights would differ without a word."""
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    model, _, state = load_checkpoint(tmp_path / "a.safetensors")
+    assert state is not None
+    elsewhere = state._replace(tensors=state.tensors | {"random.cuda": state.tensors["random.cpu"]})
+    with pytest.raises(ValueError, match="trained on cuda, not on cpu; go on with its device"):
+        train(model, EXAMPLES, RECIPE, start=elsewhere, progress=False)

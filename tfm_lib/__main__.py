@@ -1,7 +1,9 @@
 """The commands behind `make lab`, `make reset`, `make train` and `make flashcards`."""
 
 import argparse
+import io
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,6 +32,8 @@ def train(args: argparse.Namespace) -> None:
     path = folder / "checkpoint.safetensors"
     device = training.find_device(args.device)
     model, vocabulary, recipe, start = _begin(task, path, args.resume, device)
+    if args.resume and args.steps not in (None, recipe.steps):
+        raise ValueError(f"{path} is a run of {recipe.steps} steps, not of {args.steps}; go on without --steps")
     examples = task.encode(task.splits.train, vocabulary)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
@@ -44,13 +48,15 @@ def train(args: argparse.Namespace) -> None:
             start=start,
             save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
         )
+        seconds = time.monotonic() - began
+        print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
+        history.save(folder / "history.json")
+        _draw(history, folder / "learning_curve.png")
+        _score(task, model, vocabulary, folder, seconds)
     except KeyboardInterrupt:
+        if not path.exists():
+            raise
         sys.exit(f"stopped; {path} is whole, and the same command with --resume goes on from it")
-    seconds = time.monotonic() - began
-    print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
-    history.save(folder / "history.json")
-    _draw(history, folder / "learning_curve.png")
-    _score(task, model, vocabulary, folder, seconds)
     if args.ship:
         pretrained.ship(model, vocabulary)
         print(f"{pretrained.SHIPPED.name} comes with the package from now on")
@@ -78,9 +84,12 @@ def _begin(
 
 
 def _draw(history: "History", path: Path) -> None:
+    from tfm_lib.checkpoints import write_whole
     from tfm_lib.plots import learning_curve
 
-    learning_curve(history).savefig(path)
+    picture = io.BytesIO()
+    learning_curve(history).savefig(picture)
+    write_whole(path, picture.getvalue())
 
 
 def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
@@ -151,12 +160,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Run one command; wrong input ends in one line instead of a traceback."""
+    """Run one command; wrong input, Ctrl-C and SIGTERM end in one line instead of a traceback."""
     args = parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what stops a job on a server acts like Ctrl-C
     try:
         args.run(args)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped")
 
 
 if __name__ == "__main__":

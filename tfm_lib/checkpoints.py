@@ -16,6 +16,8 @@ from torch import Tensor
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.summaries import Vocabulary
 
+_INSTEAD = "use another copy, or delete it and train anew"
+
 
 @dataclass
 class History:
@@ -89,11 +91,9 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoin
             checksum, _, text = (file.metadata() or {}).get("checkpoint", "").partition(" ")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except SafetensorError as error:
-        raise ValueError(
-            f"{path} is no whole checkpoint ({error}); it was cut short or altered, use another"
-        ) from error
+        raise ValueError(f"{path} is no whole checkpoint ({error}); it was cut short or altered; {_INSTEAD}") from error
     if checksum != _checksum(tensors, text):
-        raise ValueError(f"{path} was altered: its checksum doesn't fit its content; use another, or train again")
+        raise ValueError(f"{path} was altered: its checksum doesn't fit its content; {_INSTEAD}")
     about = json.loads(text)
     model = Transformer(TransformerConfig(**about["config"]))
     with torch.no_grad():
@@ -129,8 +129,9 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         fix = f"free {len(content) / 2**20:.1f} MiB there or choose another folder"
         kept = "what was there is kept; " if path.is_file() else ""
         raise OSError(f"can't write {path} ({error.strerror}); {kept}{fix}") from error
+    finally:
+        with contextlib.suppress(OSError):  # after the rename there is none
+            part.unlink()

@@ -113,7 +113,7 @@ def train(
 
     `start` goes on from a checkpoint whose weights are in the model: on the CPU, with the very weights of a run
     that never stopped. `save` is called before the first step, every `save_every` steps and at the end.
-    Raises ValueError if `start` belongs to another recipe or other data, or if the loss is no number.
+    Raises ValueError if `start` belongs to another recipe, device or other data, or if the loss is no number.
     """
     if minutes <= 0:
         raise ValueError(f"minutes must be positive, got {minutes}")
@@ -192,9 +192,10 @@ def snapshot(model: Transformer, optimizer: torch.optim.Adam) -> dict[str, Tenso
         for parameter, values in optimizer.state.items()
         for key, value in values.items()
     }
+    device = next(model.parameters()).device
     tensors["random.cpu"] = torch.get_rng_state()
-    if next(model.parameters()).device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    if device.type != "cpu":
+        tensors[f"random.{device.type}"] = torch.get_device_module(device).get_rng_state(device)
     return tensors
 
 
@@ -204,6 +205,10 @@ def resume(start: State, recipe: Recipe, data: str, model: Transformer, optimize
         raise ValueError(f"the checkpoint was trained by {start.recipe}, not by {recipe}; go on with its recipe")
     if start.data != data:
         raise ValueError("the checkpoint was trained on other examples; give the same data, cut in the same way")
+    device = next(model.parameters()).device
+    trained_on = next((name for name in ("cuda", "mps") if f"random.{name}" in start.tensors), "cpu")
+    if trained_on != device.type:
+        raise ValueError(f"the checkpoint was trained on {trained_on}, not on {device.type}; go on with its device")
     adam: dict[int, dict[str, Tensor]] = {}
     for index, (name, _) in enumerate(model.named_parameters()):
         keys = ("step", "exp_avg", "exp_avg_sq") if start.history.step else ()
@@ -211,6 +216,6 @@ def resume(start: State, recipe: Recipe, data: str, model: Transformer, optimize
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": {i: state for i, state in adam.items() if state}, "param_groups": groups})
     torch.set_rng_state(start.tensors["random.cpu"])
-    if "random.cuda" in start.tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(start.tensors["random.cuda"])
+    if device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(start.tensors[f"random.{device.type}"], device)
     return History(**{key: list(values) for key, values in asdict(start.history).items()})
