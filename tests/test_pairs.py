@@ -61,7 +61,7 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.jsonl", GOOD + '{"article": "\u00e4"}'.encode("latin-1"), "line 2: not UTF-8 .*save the file as UTF-8"),
         ("a.jsonl", b"\n", "no pairs in it; give each pair a line"),
         ("a.jsonl.gz", GOOD, "line 1: broken gzip"),
-        ("a.jsonl.gz", gzip.compress(GOOD * 9)[:-9], "line .*: broken gzip"),
+        ("a.jsonl.gz", gzip.compress(GOOD * 9, mtime=0)[:-9], "line .*: broken gzip"),
         ("a.csv", b"article,summary\n", "no pairs in it"),
         ("a.csv", b"article,text\na,b\n", "line 2: the field summary is missing"),
         ("a.csv", b"article,summary\na,b\na,b,c\n", "line 3: not as many cells as the header; quote"),
