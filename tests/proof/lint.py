@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
-from tests.proof.prose import EXACT_FORM, Sentence, comments, mask, sentences
+from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
 from tests.proof.stamp import is_setup, repository, setup_source
 
 MAX_LINES = 25
@@ -148,10 +148,11 @@ def prose_findings(source: str) -> Iterator[str]:
     for line in visible.splitlines():
         if re.match(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)?<!-- claim", line):
             yield f"a claim begins the line {line[:50]!r}; Markdown takes that as raw HTML: put it after its words"
-        if gap := re.search(r"\S+[ \t]+<!--(?:(?!-->).)*-->(?=[.,;:!?)])", line):
-            yield f"the space before a comment shows before a mark: join it to its word: {gap[0].split()[0]!r}<!-- ..."
         if re.match(r"\s*\|", line) and any("|" in c for c in re.findall(r"<!--.*?-->", line)):
             yield f"a claim or source in a table holds a `|`, which ends its column: {line[:60]!r}"
+    for gap in re.finditer(f"[ \t]{COMMENT}+(?=[.,;:!?)])", masked):
+        before = source[: gap.start()].split()[-1]
+        yield f"the space before a comment shows before a mark: join it to its word: {before!r}<!-- ..."
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
         yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
     for sentence in sentences(source):
