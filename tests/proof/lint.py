@@ -17,9 +17,13 @@ KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
-    "question": "a question and its answer, in a Markdown cell of their own",
+    "question": "a question, its choices and its answer, in a Markdown cell of their own",
+    "exercise": "the text of an exercise, and the code cell with the learner's answer",
+    "exercises": "the imports of the section of exercises",
+    "solution": "the hints and the solution of an exercise, folded",
 }
-CELL_METADATA = {"tags", "reason", "jupyter"}
+# The last one shows a section collapsed in JupyterLab.
+CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
 VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
