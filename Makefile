@@ -25,7 +25,7 @@ TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACK
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow train flashcards reset lint lessons stamp clean
+.PHONY: help lab test test-slow train flashcards reset progress student lint lessons stamp clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -39,16 +39,22 @@ test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k ma
 test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
 	$(RUN) -m pytest -m slow -n 0 $(call given,ARGS)
 
-train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0; RESUME=1 goes on)
+train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0 WORKERS=2; RESUME=1 goes on)
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
 	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) \
-	  $(call option,TASK,task) $(if $(call given,SHIP),--ship)
+	  $(call option,TASK,task) $(call option,WORKERS,workers) $(if $(call given,SHIP),--ship)
 
 flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
 	@$(RUN) -m tfm_lib flashcards
 
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 	@$(RUN) -m tfm_lib reset $(or $(call given,LESSON),$(error Which lesson? For example: make reset LESSON=03))
+
+progress: $(READY) ## the exercises of all lessons, done and open
+	@$(RUN) -m tfm_lib progress
+
+student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/
+	@$(RUN) -m tfm_lib student
 
 lint: $(READY) ## style and types
 	$(RUN) -m ruff check

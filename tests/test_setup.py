@@ -304,6 +304,8 @@ def test_make_lists_every_target_in_one_line_each():
         "train",
         "flashcards",
         "reset",
+        "progress",
+        "student",
         "lint",
         "lessons",
         "stamp",

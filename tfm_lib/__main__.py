@@ -1,4 +1,4 @@
-"""The commands behind `make lab`, `make reset`, `make train` and `make flashcards`."""
+"""The commands behind make: lab, reset, student, progress, flashcards and train."""
 
 import argparse
 import io
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfm_lib.lab import LESSONS, lab, reset
+from tfm_lib.lab import LESSONS, MY_LESSONS, lab, reset, student
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     import torch
@@ -124,6 +124,13 @@ def flashcards(args: argparse.Namespace) -> None:
     print(f"{cards} cards from {len(lessons)} lessons are in {args.out}; open it with Anki (File > Import)")
 
 
+def progress(args: argparse.Namespace) -> None:
+    """Show the exercises of all lessons, done and open."""
+    from tfm_lib.checks import progress
+
+    progress(args.dir)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line: one subcommand a function."""
     root = argparse.ArgumentParser(prog="python -m tfm_lib", description="The commands of the course.")
@@ -137,6 +144,14 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("reset", help="a fresh copy of one lesson; the old one is kept")
     command.add_argument("lesson", help='its number or name, such as "03"')
     command.set_defaults(run=reset)
+
+    command = commands.add_parser("progress", help="the exercises of all lessons, done and open")
+    command.add_argument("--dir", type=Path, default=MY_LESSONS, help="where they were done (my_lessons)")
+    command.set_defaults(run=progress)
+
+    command = commands.add_parser("student", help="the lessons without their solutions, to hand out")
+    command.add_argument("--out", type=Path, default=Path("student_lessons"), help="where to (student_lessons)")
+    command.set_defaults(run=student)
 
     command = commands.add_parser("train", help="train a summarizer: ten short pairs, the newsroom, or a file of yours")
     command.add_argument("--task", choices=["ten_pairs", "newsroom"], help="what to learn without a file (ten_pairs)")

@@ -1,7 +1,9 @@
 """JupyterLab on the learner's own copies of the lessons, which nothing here ever overwrites."""
 
 import argparse
+import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LESSONS = ROOT / "notebooks"
 MY_LESSONS = ROOT / "my_lessons"
+SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
 
 
 def add_lessons(target: Path, source: Path = LESSONS) -> list[str]:
@@ -44,6 +47,24 @@ def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = LESSONS)
     return copy, kept
 
 
+def without_solutions(source: Path, target: Path) -> int:
+    """Write the lessons of `source` into `target` without the solutions of their exercises.
+
+    Returns how many there were. Hints, checks and all else stay. What `target` has under the same names is replaced.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    removed = 0
+    for lesson in sorted(source.glob("*.ipynb")):
+        book = json.loads(lesson.read_text(encoding="utf-8"))
+        for cell in book["cells"]:
+            if "solution" in cell["metadata"].get("tags", []):
+                text, count = SOLUTION.subn("", "".join(cell["source"]))
+                cell["source"] = text.rstrip().splitlines(keepends=True)
+                removed += count
+        (target / lesson.name).write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return removed
+
+
 def _copy(source: Path, target: Path) -> None:
     """Copy so that an interruption leaves no half lesson, which would never be replaced."""
     part = target.with_name(target.name + ".part")
@@ -73,6 +94,12 @@ def lab(args: argparse.Namespace) -> None:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
     LabApp.launch_instance(argv=options + args.jupyter)
+
+
+def student(args: argparse.Namespace) -> None:
+    """Write the lessons without their solutions, for a teacher to hand out."""
+    removed = without_solutions(LESSONS, args.out)
+    print(f"The lessons without their {removed} solutions are in {args.out}")
 
 
 def _has_browser() -> bool:

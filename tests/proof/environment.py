@@ -10,8 +10,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-# One thread: more change the last digits of a sum. No GPU, no network: a learner may have neither.
-ONE_KIND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+# One thread: more change the last digits of a sum. No GPU, no network: a learner may have neither. No exercise is done.
+ONE_KIND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TFM_NO_PROGRESS": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
 SPECIAL = {"TFM_GPU": "CUDA_VISIBLE_DEVICES", "TFM_NETWORK": "HF_HUB_OFFLINE"}
 DECIDE_OUTPUTS = [

@@ -1,0 +1,410 @@
+"""The guarantee of the exercises: untouched is not attempted, the folded solution is right, each mistake is diagnosed.
+
+What a learner copies out of the notebook is what is run here, cell by cell, in the order of the lesson.
+"""
+
+import ast
+import contextlib
+import functools
+import io
+import itertools
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.proof import cells
+from tfm_lib import checks
+from tfm_lib.checks import progress_file, running, verdict
+from tfm_lib.checks.exercise import Exercise
+from tfm_lib.checks.exercise import exercise as make_exercise
+from tfm_lib.checks.verdict import Verdict, judge
+from tfm_lib.lab import without_solutions
+
+LESSONS = Path(__file__).parent.parent / "notebooks"
+EXERCISES = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
+STEP = re.compile(r"<details><summary>([^<]+)</summary>\n\n(.+?)\n\n</details>", re.DOTALL)
+CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def lesson(topic: str) -> Path:
+    return LESSONS / f"{checks.TOPICS[topic]}_{topic}.ipynb"
+
+
+@functools.cache
+def sections(topic: str) -> tuple[str, dict[str, SimpleNamespace]]:
+    """The imports of a lesson's exercises, and what the lesson shows of each exercise, by name."""
+    tagged = [(tag, cell) for cell in cells.read(lesson(topic)).cells for tag in cells.tags(cell)]
+    parts = [(tag, cell) for tag, cell in tagged if tag in ("exercises", "exercise", "solution")]
+    assert [tag for tag, _ in parts] == ["exercises", *["exercise", "exercise", "solution"] * ((len(parts) - 1) // 3)]
+    found = {}
+    rest = iter([cell for _, cell in parts[1:]])
+    for text, code, solution in zip(rest, rest, rest, strict=True):
+        call = ast.parse(code.source).body[-1]
+        assert isinstance(call, ast.Expr) and ast.unparse(call.value.func) == "check", (
+            f"{code.source!r}: check(...) last"
+        )
+        name, answer = call.value.args
+        steps = STEP.findall(solution.source)
+        found[ast.literal_eval(name)] = SimpleNamespace(
+            text=text.source, code=code.source, answer=ast.unparse(answer), hints=solution.source, steps=steps
+        )
+    return parts[0][1].source, found
+
+
+def answer_of(exercise: Exercise, *, solved: bool) -> object:
+    """What the learner hands to `check`: from the untouched cell, or after the folded solution took its place."""
+    topic = exercise.name.partition(".")[0]
+    imports, found = sections(topic)
+    part = found[exercise.name]
+    handed: list = []
+    namespace: dict = {"__name__": "__main__"}
+    exec(imports, namespace)
+    namespace["check"] = lambda name, answer: handed.append(answer)
+    exec(part.code, namespace)
+    if solved:
+        [source] = CODE.findall(dict(part.steps)["Solution"])
+        exec(source, namespace)
+        handed.append(namespace[part.answer])
+    return handed[-1]
+
+
+def mistakes() -> list:
+    return [
+        pytest.param(exercise, mistake, id=f"{exercise.name}-{mistake.__name__}")
+        for exercise in EXERCISES
+        for mistake in exercise.mistakes
+    ]
+
+
+each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+
+
+# ----------------------------------------------------------------------------------------------------
+# In the lessons.
+
+
+@pytest.mark.parametrize("topic", checks.TOPICS)
+def test_lesson_and_checks_hold_the_same_exercises_in_the_same_order(topic):
+    assert list(sections(topic)[1]) == [exercise.name for exercise in checks.exercises(topic)]
+    assert "from tfm_lib.checks import check" in sections(topic)[0]
+
+
+def test_every_lesson_that_has_exercises_is_known():
+    tagged = [
+        path.stem
+        for path in sorted(LESSONS.glob("*.ipynb"))
+        if any("exercise" in cells.tags(cell) for cell in cells.read(path).cells)
+    ]
+    assert tagged == [f"{number}_{topic}" for topic, number in checks.TOPICS.items()]
+
+
+@each_exercise
+def test_the_lesson_says_what_the_check_knows(exercise):
+    topic = exercise.name.partition(".")[0]
+    found = sections(topic)[1]
+    number = list(found).index(exercise.name) + 1
+    heading, label, *task = found[exercise.name].text.split("\n\n")
+    assert heading.startswith(f"### Exercise {number}: ")
+    assert label == f"*Difficulty {exercise.difficulty} of 5 · {exercise.minutes} minutes · trains {exercise.trains}*"
+    assert task, "the task itself is missing"
+    assert 1 <= exercise.difficulty <= 5 and exercise.minutes > 0 and exercise.right
+
+
+@each_exercise
+def test_hints_come_in_steps_and_end_in_the_solution(exercise):
+    part = sections(exercise.name.partition(".")[0])[1][exercise.name]
+    names = [name for name, _ in part.steps]
+    assert names == ["A nudge", "A bigger nudge", "Solution"]
+    assert STEP.sub("", part.hints).strip() == ""
+    after = CODE.sub("", dict(part.steps)["Solution"]).strip()
+    assert len(re.findall(r"[.?!](?:\s|$)", after)) >= 2, "two sentences on how one would find it"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The guarantee.
+
+
+@each_exercise
+def test_an_untouched_cell_is_not_attempted(exercise):
+    assert judge(exercise, answer_of(exercise, solved=False)) == Verdict(exercise.name, "open")
+
+
+@each_exercise
+def test_the_folded_solution_is_right_each_time(exercise):
+    answer = answer_of(exercise, solved=True)
+    assert [judge(exercise, answer) for _ in range(2)] == [Verdict(exercise.name, "right", exercise.right)] * 2
+
+
+@each_exercise
+def test_an_exercise_knows_at_least_three_mistakes(exercise):
+    words = [" ".join(mistake.__doc__.split()) for mistake in exercise.mistakes]
+    assert len(words) == len(set(words)) >= 3
+    assert all(re.fullmatch(r"[A-Z`].+[.?]", word) for word in words)
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), mistakes())
+def test_a_mistake_gets_its_own_diagnosis(exercise, mistake):
+    found = judge(exercise, mistake if exercise.cases else mistake())
+    assert (found.state, found.why) == ("wrong", " ".join(mistake.__doc__.split()))
+
+
+@each_exercise
+def test_lessons_for_students_keep_all_but_the_solution(exercise, student_lessons):
+    topic = exercise.name.partition(".")[0]
+    sources = [cell.source for cell in cells.read(student_lessons / lesson(topic).name).cells]
+    part = sections(topic)[1][exercise.name]
+    nudges = [f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in part.steps[:2]]
+    assert part.text in sources and part.code in sources and "\n\n".join(nudges) in sources
+    assert part.hints not in sources
+
+
+@pytest.fixture(scope="module")
+def student_lessons(tmp_path_factory):
+    target = tmp_path_factory.mktemp("student")
+    assert without_solutions(LESSONS, target) == len(EXERCISES)
+    return target
+
+
+# ----------------------------------------------------------------------------------------------------
+# Progress.
+
+
+def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFM_NO_PROGRESS", raising=False)
+    first, second = EXERCISES[0].name, EXERCISES[1].name
+    checks.check(first, ...)
+    assert list(tmp_path.iterdir()) == []
+    checks.check(first, solution(first))
+    checks.check(second, "wrong")
+    checks.check(first, "wrong by now")
+    assert json.loads(Path("progress.json").read_text()) == {first: "right", second: "wrong"}
+    capsys.readouterr()
+    checks.progress()
+    shown = capsys.readouterr().out
+    assert re.search(rf"✓ {first.partition('.')[2]} ", shown) and re.search(rf"✗ {second.partition('.')[2]} ", shown)
+
+    Path("progress.json").write_text('{"cut')
+    checks.check(second, solution(second))
+    assert json.loads(Path("progress.json").read_text()) == {second: "right"}
+    assert Path("progress.unreadable1.json").read_text() == '{"cut'
+    assert "kept as progress.unreadable1.json" in capsys.readouterr().out
+
+
+def solution(name: str) -> object:
+    return answer_of(checks.find(name), solved=True)
+
+
+def test_a_crash_while_writing_leaves_the_old_progress(tmp_path, monkeypatch):
+    kept = tmp_path / "progress.json"
+    progress_file.record(kept, "attention.scaled", "wrong")
+
+    def crash(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress_file.os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        progress_file.record(kept, "attention.scaled", "right")
+    assert progress_file.load(kept) == {"attention.scaled": "wrong"}
+
+
+def test_the_test_run_keeps_no_progress():
+    assert progress_file.path() is None
+
+
+def test_an_unknown_name_is_said_and_not_raised(capsys):
+    checks.check("attention.scald", 1)
+    assert capsys.readouterr().out == "There is no exercise 'attention.scald'. Did you mean 'attention.scaled'?\n"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The engine, on an exercise of its own.
+
+
+@make_exercise(
+    right="Yes.",
+    difficulty=1,
+    minutes=1,
+    trains="the engine",
+    cases=lambda draw: iter([{"x": torch.tensor([1.0, -2.0])}, {"x": draw(2, 3)}, {"x": None}]),
+    without=("relu",),
+    most_calls=1,
+)
+def positive(x):
+    if x is None:
+        raise ValueError("x is None")
+    return x.clamp(min=0)
+
+
+def refuses(x):
+    if x is None:
+        raise ValueError
+
+
+def in_place(x):
+    refuses(x)
+    return x.clamp_(min=0)
+
+
+def forbidden(x):
+    refuses(x)
+    return torch.relu(x)
+
+
+def long_way(x):
+    refuses(x)
+    return (x + x.abs()) / 2
+
+
+def prints(x):
+    print("seen", x)
+    refuses(x)
+    return x.clamp(min=0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        (in_place, "wrong", "changes its input `x`"),
+        (forbidden, "wrong", "it comes from `relu`, and the task is without it"),
+        (long_way, "wrong", "it takes 3 calls of torch (abs, add, div), and 1 are enough"),
+        (prints, "right", "Yes."),
+        (lambda x: refuses(x), "wrong", "is there a `return`?"),
+        (lambda x: x.clamp(min=0) if x is not None else 0, "wrong", "should refuse this input with a ValueError"),
+        (lambda x: x.clamp(min=0), "wrong", "It raised AttributeError"),
+        (lambda x: refuses(x) or x.clamp(min=0)[None], "wrong", "The shape is (1, 2), and should be (2,)."),
+        (lambda x: refuses(x) or x.clamp(min=0).double(), "wrong", "type float64, and should be float32"),
+        (lambda x: refuses(x) or x.clamp(min=0) / 0, "wrong", "There is nan in it"),
+        (lambda x: refuses(x) or x.clamp(min=0).tolist(), "wrong", "is a list, and a tensor is wanted"),
+        (torch.zeros(2), "wrong", "hand over its name, without parentheses"),
+    ],
+)
+def test_the_engine_says_what_is_wrong(answer, state, words):
+    found = judge(positive, answer)
+    assert found.state == state and words in found.why
+    assert ("printed   seen" in str(found)) == (answer is prints)
+
+
+def test_an_endless_loop_ends_after_three_seconds():
+    started = time.monotonic()
+    found = judge(positive, loops)
+    assert found.state == "wrong" and "within 3 seconds" in found.why
+    assert 2.9 < time.monotonic() - started < 10 and threading.active_count() == 1
+
+
+# ----------------------------------------------------------------------------------------------------
+# Wild answers: nothing crashes, nothing hangs, nothing passes.
+
+
+class Hostile:
+    """Says no to whatever is asked of it."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("no")
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    __hash__ = None
+
+
+def nested() -> list:
+    loop: list = []
+    loop.append(loop)
+    return loop
+
+
+def loops(*args, **kwargs):
+    while True:
+        pass
+
+
+def stubborn(*args, **kwargs):
+    while True:
+        with contextlib.suppress(Exception):
+            raise ValueError
+
+
+def recursion(*args, **kwargs):
+    return recursion()
+
+
+def spoils(*args, **kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            value.zero_()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+
+
+VALUES = {
+    "none": lambda: None,
+    "text": lambda: "attention",
+    "nothing in it": lambda: torch.empty(0),
+    "nan": lambda: float("nan"),
+    "infinite": lambda: torch.full((2, 2), torch.inf),
+    "huge": lambda: torch.zeros(1).expand(10**13),
+    "huge number": lambda: 10**5000,
+    "meta": lambda: torch.empty(2, 3, device="meta"),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "complex": lambda: 1j,
+    "nested": nested,
+    "hostile": Hostile,
+    "module": lambda: torch.nn.Linear(2, 2),
+}
+ACTIONS = {
+    "raises": lambda *a, **k: 1 / 0,
+    "exits": lambda *a, **k: exit(),
+    "interrupts": lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt),
+    "wrong arguments": lambda only: only,
+    "generator": lambda *a, **k: (number for number in itertools.count()),
+    "recursion": recursion,
+    "loops": loops,
+    "stubborn": stubborn,
+    "spoils": spoils,
+    "prints": lambda *a, **k: print("word " * 10**5),
+}
+WILD = {name: lambda *a, make=make, **k: make() for name, make in VALUES.items()} | ACTIONS
+
+
+def wild_answers(exercise: Exercise) -> list[tuple[str, object]]:
+    if exercise.cases is None:
+        return [(name, make()) for name, make in VALUES.items()] + list(ACTIONS.items())
+    return list(WILD.items())
+
+
+def assert_harmless(exercise: Exercise, answer: object) -> None:
+    before = torch.get_rng_state(), torch.get_default_dtype()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        found = judge(exercise, answer)
+    assert found.state == "wrong" and found.why and str(found).startswith("✗"), found
+    assert len(str(found)) < 5000 and printed.getvalue() == ""
+    assert torch.equal(before[0], torch.get_rng_state()) and before[1] == torch.get_default_dtype()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(verdict, "guarded", functools.partial(running.guarded, seconds=0.3))
+
+
+@each_exercise
+def test_three_wild_answers_do_no_harm(exercise, impatient):
+    answers = wild_answers(exercise)
+    start = 3 * EXERCISES.index(exercise)
+    for _, answer in itertools.islice(itertools.cycle(answers), start, start + 3):
+        assert_harmless(exercise, answer)
+
+
+@pytest.mark.slow
+@each_exercise
+def test_twenty_wild_answers_do_no_harm(exercise, impatient):
+    answers = wild_answers(exercise)
+    assert len(answers) >= 20
+    for _, answer in answers:
+        assert_harmless(exercise, answer)

@@ -1,0 +1,76 @@
+"""Exercises that check themselves. In a lesson:
+
+    from tfm_lib.checks import check, progress
+
+    check("attention.scaled", my_function)     # not attempted yet, not right yet (and why), or right
+    progress()                                 # all exercises of all lessons, done and open
+
+One file a lesson holds its exercises, in the form that `exercise.py` describes. `running.py` tries an answer out,
+whatever it does; `comparing.py` says how a result differs from the expected one; `verdict.py` judges.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tfm_lib.checks import progress_file
+from tfm_lib.checks.exercise import Exercise
+from tfm_lib.checks.verdict import SIGNS, judge
+
+# The lessons that have exercises, by what their files are called after the number.
+TOPICS = {
+    "attention": "01",
+}
+
+
+def exercises(topic: str) -> list[Exercise]:
+    """The exercises of a lesson, in their order."""
+    module = import_module(f"tfm_lib.checks.{topic}")
+    return [value for value in vars(module).values() if isinstance(value, Exercise)]
+
+
+def find(name: str) -> Exercise:
+    """The exercise of that name, such as "attention.scaled".
+
+    Raises ValueError if there is none.
+    """
+    found = {exercise.name: exercise for topic in TOPICS for exercise in exercises(topic)}
+    if name not in found:
+        near = get_close_matches(str(name), found, n=1, cutoff=0.4) or sorted(found)[:1]
+        raise ValueError(f"There is no exercise {name!r}. Did you mean {near[0]!r}?")
+    return found[name]
+
+
+def check(name: str, answer: Any) -> None:
+    """Says in one line whether `answer` is what the exercise asks for, and why not; keeps that in the progress file.
+
+    Raises nothing, whatever the answer does. An answer that runs for more than three seconds is stopped.
+    """
+    try:
+        exercise = find(name)
+    except ValueError as error:
+        print(error)
+        return
+    verdict = judge(exercise, answer)
+    print(verdict)
+    progress_file.record(progress_file.path(), name, verdict.state)
+
+
+def progress(folder: Path | None = None) -> None:
+    """Shows the exercises of all lessons, done and open, as far as they were done in notebooks of one folder.
+
+    Args:
+        folder: where the notebooks lie; the folder of this notebook if it is not given.
+    """
+    states = progress_file.load(progress_file.path() if folder is None else folder / progress_file.FILE)
+    print(f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open")
+    for topic, number in TOPICS.items():
+        all_of_it = exercises(topic)
+        right = [e for e in all_of_it if states.get(e.name) == "right"]
+        minutes = sum(e.minutes for e in all_of_it if e not in right)
+        left = f", {minutes} minutes left" if minutes else ""
+        print(f"\n{number} {topic.replace('_', ' ')}: {len(right)} of {len(all_of_it)}{left}")
+        for e in all_of_it:
+            sign, name = SIGNS[states.get(e.name, "open")], e.name.partition(".")[2]
+            print(f"   {sign} {name:<28} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")

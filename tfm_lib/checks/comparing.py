@@ -1,0 +1,119 @@
+"""Tells in words how a value differs from the expected one, and shows values in a line."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MOST = 300  # characters of a value that a line shows
+
+
+def difference(expected: Any, came: Any, tolerance: float) -> str | None:
+    """A sentence on the first difference, None if there is none.
+
+    Types come first, then shapes, then values, so that nothing large is computed for a value of the wrong form.
+    A number may come as one of numpy or as a tensor without axes, and a tuple as a list.
+    """
+    if isinstance(expected, Tensor):
+        return _tensors(expected, came, tolerance)
+    if came is None and expected is not None:
+        return "What came is None: is there a `return`?"
+    if isinstance(came, np.generic) or (isinstance(came, Tensor) and came.dim() == 0 and came.device.type != "meta"):
+        came = came.item()
+    if isinstance(expected, bool) or expected is None or isinstance(expected, str):
+        if type(came) is not type(expected):
+            return f"What came is {kind(came)}, and {kind(expected)} is wanted."
+        return None if came == expected else "The value differs."
+    if isinstance(expected, numbers.Real):
+        if isinstance(came, bool) or not isinstance(came, numbers.Real):
+            return f"What came is {kind(came)}, and a number is wanted."
+        close = math.isclose(came, expected, rel_tol=tolerance, abs_tol=tolerance)
+        return None if close or (math.isnan(came) and math.isnan(expected)) else "The number differs."
+    if isinstance(expected, tuple | list):
+        if not isinstance(came, tuple | list):
+            return f"What came is {kind(came)}, and {kind(expected)} of {len(expected)} is wanted."
+        if len(came) != len(expected):
+            return f"What came has {len(came)} entries, and should have {len(expected)}."
+        return _first(enumerate(expected), came, tolerance)
+    if isinstance(expected, dict):
+        if not isinstance(came, dict):
+            return f"What came is {kind(came)}, and a dictionary is wanted."
+        if came.keys() != expected.keys():
+            return f"The keys are {sorted(map(str, came))}, and should be {sorted(map(str, expected))}."
+        return _first(expected.items(), came, tolerance)
+    return None if type(came) is type(expected) and came == expected else f"What came is {kind(came)}."
+
+
+def _first(wanted: Any, came: Any, tolerance: float) -> str | None:
+    for key, value in wanted:
+        if found := difference(value, came[key], tolerance):
+            return f"Entry {key!r}: {found}"
+    return None
+
+
+def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
+    if came is None:
+        return "What came is None: is there a `return`?"
+    if not isinstance(came, Tensor):
+        return f"What came is {kind(came)}, and a tensor is wanted."
+    if came.shape != expected.shape:
+        return f"The shape is {tuple(came.shape)}, and should be {tuple(expected.shape)}."
+    if came.dtype != expected.dtype:
+        return f"The numbers are of type {_name(came.dtype)}, and should be {_name(expected.dtype)}."
+    if came.device != expected.device or came.layout != expected.layout:
+        return f"What came is a tensor on {came.device}, {came.layout}; a plain one on {expected.device} is wanted."
+    if not expected.is_floating_point() and not expected.is_complex():
+        return None if torch.equal(came, expected) else "Some values differ."
+    if (came.isnan() & ~expected.isnan()).any():
+        return "There is nan in it where no nan should be."
+    close = torch.allclose(came, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return None if close else "Some values differ."
+
+
+def kind(value: Any) -> str:
+    """What a value is, in a reader's words."""
+    name = type(value).__name__
+    words = {
+        "NoneType": "None",
+        "str": "a string",
+        "bool": "True or False",
+        "dict": "a dictionary",
+        "int": "an integer",
+    }
+    words |= {"ndarray": "an array of numpy", "float": "a number", "function": "a function", "type": "a class"}
+    return words.get(name) or (f"an {name}" if name[0] in "aeiou" else f"a {name}")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def show(value: Any) -> str:
+    """A value in one line: a tensor by its numbers, its shape and, where it is not float32, its type."""
+    if isinstance(value, Tensor):
+        if value.numel() > MOST or value.device.type == "meta" or value.layout != torch.strided:
+            return f"a tensor of shape {tuple(value.shape)}"
+        dtype = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", {_name(value.dtype)}"
+        text = _numbers(value.detach().tolist())
+        return f"{_short(text)}  {tuple(value.shape)}{dtype}" if value.dim() else f"{text}{dtype}"
+    if isinstance(value, tuple | list) and len(value) < MOST and any(isinstance(part, Tensor) for part in value):
+        return _short("(" + ", ".join(map(show, value)) + ")")
+    if isinstance(value, float | tuple | list) and not (isinstance(value, tuple | list) and len(value) > MOST):
+        return _short(_numbers(value))
+    if isinstance(value, str | bytes | int | dict | set | bool | None):
+        return _short(repr(value)) if not isinstance(value, int) or abs(value) < 10**MOST else "an enormous integer"
+    return kind(value)
+
+
+def _numbers(value: Any) -> str:
+    """Nested lists of numbers with at most four decimals, and no -0."""
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_numbers, value)) + "]"
+    return f"{value + 0.0:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[:MOST]} ..."

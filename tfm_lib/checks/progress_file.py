@@ -1,0 +1,51 @@
+"""Which exercises a learner has done, kept in one small file beside the notebooks."""
+
+import json
+import os
+from pathlib import Path
+
+FILE = "progress.json"
+NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
+
+
+def path() -> Path | None:
+    """Where progress is kept: beside the notebook, which is where its kernel runs."""
+    return None if os.environ.get(NOWHERE) else Path.cwd() / FILE
+
+
+def load(file: Path | None) -> dict[str, str]:
+    """The state of each exercise that was tried, "wrong" or "right", by name.
+
+    A file that cannot be read is set aside under another name, and nothing in it is lost.
+    """
+    if file is None or not file.exists():
+        return {}
+    try:
+        states = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(states, dict) or not set(map(str, states.values())) <= {"wrong", "right"}:
+            raise ValueError
+    except ValueError:
+        aside = next(p for n in range(1, 10**6) if not (p := file.with_suffix(f".unreadable{n}.json")).exists())
+        file.rename(aside)
+        print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
+        return {}
+    return states
+
+
+def record(file: Path | None, name: str, state: str) -> None:
+    """Keep what came of an exercise. One that was right once stays right.
+
+    The file is written under another name and renamed, so that a crash leaves the old one or the new one. Where it
+    cannot be written, as in a folder that is read-only, nothing is kept, and nothing fails.
+    """
+    if file is None or state == "open":
+        return
+    states = load(file)
+    if states.get(name) in ("right", state):
+        return
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(states | {name: state}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(part, file)
+    except OSError as error:
+        print(f"Your progress could not be kept: {error}")

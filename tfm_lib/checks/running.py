@@ -1,0 +1,125 @@
+"""Runs what a learner wrote, whatever it does: it may loop, raise, print, draw random numbers or change its input."""
+
+import ctypes
+import io
+import random
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from tfm_lib.checks.comparing import difference
+from tfm_lib.checks.exercise import Exercise, Inputs
+
+SECONDS = 3.0
+UNCOUNTED = ("__get__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")
+
+
+class OutOfTime(BaseException):
+    """Not an Exception, so that an `except Exception` of a learner does not swallow it."""
+
+
+@dataclass
+class Outcome:
+    """What came of one call of an answer."""
+
+    value: Any = None
+    error: BaseException | None = None
+    changed: list[str] = field(default_factory=list)  # names of the inputs that the answer changed
+    calls: list[str] = field(default_factory=list)  # names of torch's functions, in order
+
+    def agrees(self, other: "Outcome", tolerance: float) -> bool:
+        """Whether this gave the value that the other, ours, gave, or raised the same kind of error."""
+        if self.error or other.error:
+            return type(self.error) is type(other.error)
+        return difference(other.value, self.value, tolerance) is None
+
+
+class _Calls(TorchFunctionMode):
+    """Writes down the calls of torch's functions; reading a shape or another attribute is none, nor is printing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if name not in UNCOUNTED:
+            self.names.append((resolve_name(func) or name).rpartition(".")[2])
+        return func(*args, **(kwargs or {}))
+
+
+def outcome(exercise: Exercise, answer: Any, inputs: Inputs) -> Outcome:
+    """What `answer` makes of a copy of `inputs`."""
+    if exercise.cases is None:
+        return Outcome(answer)
+    torch.default_generator.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    given, calls = deepcopy(inputs), _Calls()
+    try:
+        with calls:
+            value = exercise.call(answer, **given)
+    except Exception as error:
+        return Outcome(error=error, calls=calls.names)
+    except OutOfTime:
+        raise
+    except BaseException as error:  # SystemExit and its like
+        return Outcome(error=error, calls=calls.names)
+    changed = [name for name in inputs if difference(inputs[name], given[name], 0.0) is not None]
+    return Outcome(value, changed=changed, calls=calls.names)
+
+
+@contextmanager
+def _state_restored() -> Iterator[None]:
+    """Random numbers and torch's default type afterwards are those from before."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    of_python, of_numpy, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
+            torch.set_default_dtype(dtype)
+
+
+def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any, str]:
+    """Calls `function` in a thread of its own; returns what it returned and what it printed.
+
+    A thread can be stopped from outside on every system, which a loop in the kernel's own thread cannot: Python raises
+    an error in it between two of its steps. An answer that catches even that is left behind, running.
+
+    Raises OutOfTime after that many seconds, and otherwise what `function` raised.
+    """
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    printed = io.StringIO()
+    with _state_restored(), redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        with suppress(KeyboardInterrupt):  # a reader who stops the cell stops the answer
+            thread.join(seconds)
+        give_up = time.monotonic() + 1
+        while thread.is_alive() and time.monotonic() < give_up:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(OutOfTime))
+            thread.join(0.05)
+    if results:
+        return results[0], printed.getvalue()
+    raise errors[0] if errors else OutOfTime()
