@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tfm_lib.checks import TOPICS
+
 PACKAGE = Path(__file__).parent.parent / "tfm_lib"
 
 # In the order in which the lessons meet them; each may import only from what is named beside it.
@@ -70,6 +72,24 @@ def test_public_names_have_docstrings_and_type_hints(path):
             arguments = [*node.args.args, *node.args.kwonlyargs]
             bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
             assert not bare and node.returns is not None, f"{path.name}: {node.name} lacks type hints {bare}"
+
+
+CHECKS = sorted((PACKAGE / "checks").glob("*.py"))
+ENGINE = {"__init__", "exercise", "comparing", "running", "verdict", "progress_file"}
+
+
+def test_nothing_of_the_package_needs_its_exercises():
+    assert not [path.stem for path in MODULES if "checks" in imports(path)]
+
+
+@pytest.mark.parametrize("path", [path for path in CHECKS if path.stem in ENGINE], ids=lambda p: p.stem)
+def test_what_judges_exercises_knows_nothing_of_the_package_and_reads_on_a_screen(path):
+    assert imports(path) <= {"checks"}
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 160
+
+
+def test_each_other_file_of_checks_is_a_lesson():
+    assert {path.stem for path in CHECKS} - ENGINE == set(TOPICS)
 
 
 def test_importing_the_package_is_cheap_and_has_no_side_effect():

@@ -5,6 +5,7 @@ newsroom, pairs -> summaries -> training, checkpoints     how it learns
 decoding -> scoring                                       how it writes and is judged
 tracing, figure -> plots, drawings                        how to look inside
 questions -> flashcards                                   what the lessons ask at their ends
+checks                                                    what the exercises call, a file a lesson
 pretrained, tasks, lab, __main__                          what ships, and the commands behind make
 
 One legend of axes, used in every shape comment:
