@@ -1,9 +1,10 @@
-"""The questions of the lessons: each can be read, the opening ones are answered, and all of them fit on cards."""
+"""The questions of the lessons: each can be read, choices are explained, and all of them fit on cards."""
 
 import json
 import re
 import sqlite3
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,44 @@ from tests.proof import cells
 from tests.test_setup import make, needs_make
 from tfm_lib.__main__ import parser
 from tfm_lib.flashcards import DECK, write_deck
-from tfm_lib.questions import Lesson, Question, read_course, read_lesson
+from tfm_lib.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
 
 LESSONS = Path(__file__).parent.parent / "notebooks"
 COURSE = read_course(LESSONS)
+WITH_CHOICES = [lesson for lesson in COURSE if any(question.choices for question in lesson.questions)]
+# Those that may still do without; empty when each has them.
+WITHOUT_CHOICES = {
+    "00_start_here",
+    "01_attention",
+    "02_masked_softmax",
+    "03_multi_head_attention",
+    "04_positional_encoding",
+    "05_layers",
+    "06_full_model",
+    "07_training_on_toy_summaries",
+}
 PATHS = sorted(LESSONS.glob("*.ipynb"))
 GOOD = "**Why $x$?**\n\n<details><summary>Answer</summary>\n\nBecause.\n\nReally.\n\n</details>"
+CHOSEN = """\
+**Is $a < b$ in `x$y`?**
+
+- A: no
+- B: yes, by $a^2$
+- C: never
+
+<details><summary>Answer</summary>
+
+**B.** It is.
+
+- one
+- two
+
+Really.
+
+- A: This confuses $<$ and $>$.
+- C: It is often.
+
+</details>"""
 
 
 def write_lesson(folder: Path, *questions: str, name: str = "01_x", title: str = "# 01 · X") -> Path:
@@ -58,11 +91,29 @@ def test_a_lesson_closes_with_six_to_ten_questions(lesson):
         assert question.question.endswith("?") and question.answer
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_opening_questions_are_answered_at_the_end(path):
-    opening = re.findall(r"^\d\. (.+)$", cells.read(path).cells[0].source, re.MULTILINE)
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_the_opening_questions_are_answered_at_the_end(lesson):
+    source = cells.read(LESSONS / f"{lesson.name}.ipynb").cells[0].source
+    opening = re.findall(r"^\d\. (.+)$", source, re.MULTILINE)
     assert len(opening) == 3
-    assert set(opening) <= {question.question for question in read_lesson(path).questions}
+    assert [question.question for question in lesson.opening] == opening
+
+
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_every_question_of_a_lesson_has_choices(lesson):
+    if lesson.name in WITHOUT_CHOICES and not any(question.choices for question in lesson.questions):
+        return
+    assert [question.question for question in lesson.questions if not question.choices] == []
+
+
+@pytest.mark.parametrize("lesson", WITH_CHOICES, ids=lambda lesson: lesson.name)
+def test_who_does_not_know_the_answer_cannot_guess_it(lesson):
+    right = Counter(choice.letter for question in lesson.questions for choice in question.choices if not choice.why_not)
+    assert max(right.values()) <= len(lesson.questions) / 2, f"the right choice is too often the same: {right}"
+    longest = [max(question.choices, key=lambda choice: len(choice.text)) for question in lesson.questions]
+    assert sum(not choice.why_not for choice in longest) <= len(longest) / 2, (
+        "the right choice is too often the longest"
+    )
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -79,7 +130,7 @@ def test_no_two_questions_are_alike():
 
 def test_a_question_is_read_without_its_claims(tmp_path):
     lesson = read_lesson(write_lesson(tmp_path, GOOD.replace("Because.", "Because 1 < 2<!-- claim: 1 < 2 -->.")))
-    assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")])
+    assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")], [])
 
 
 @pytest.mark.parametrize(
@@ -100,6 +151,56 @@ def test_a_malformed_question_is_named_with_lesson_and_cell(tmp_path, bad):
         ValueError, match=r"01_x\.ipynb, cell 4: a question must be Markdown, .*this is a markdown cell"
     ):
         read_lesson(path)
+
+
+def test_choices_are_read_with_what_each_wrong_one_confuses(tmp_path):
+    marked = CHOSEN.replace("no\n", "no<!-- claim: 1 < 2 -->\n").replace("often.", "often<!-- claim: 2 < 3 -->.")
+    [read] = read_lesson(write_lesson(tmp_path, marked)).questions
+    assert (read.question, read.answer) == ("Is $a < b$ in `x$y`?", "It is.\n\n- one\n- two\n\nReally.")
+    assert read.choices == (
+        Choice("A", "no", "This confuses $<$ and $>$."),
+        Choice("B", "yes, by $a^2$", ""),
+        Choice("C", "never", "It is often."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("- C: never\n", "", "choices are A, B; wanted are A, B and C"),
+        ("- C: never", "- D: never", "choices are A, B, D; wanted"),
+        ("- C: never", "- B: never", "choices are A, B, B; wanted"),
+        ("- C: never", "- C: never\n- D: ever\n- E: over", "choices are A, B, C, D, E; wanted"),
+        ("- C: never", "- never", "a question must be Markdown"),
+        ("- C: never", "- C: never\n\nSay one.", "a question must be Markdown"),
+        ("**B.** It is.", "It is.", "must begin with the letter of the right choice.*begins 'It is"),
+        ("**B.** It is.", "**b.** It is.", "must begin with the letter of the right choice"),
+        ("**B.** It is.", "**D.** It is.", "right choice is D of A, B, C"),
+        ("**B.** It is.", "**A.** It is.", "right choice is A of A, B, C, and its answer explains A, C"),
+        ("\n- C: It is often.", "", "right choice is B of A, B, C, and its answer explains A;"),
+        ("- C: It is often.", "- A: It is often.", "explains A, A;"),
+        ("\n\n- A: This confuses $<$ and $>$.\n- C: It is often.", "", "end in a list with an item '- A: why"),
+        ("- C: It is often.", "- C: It is often.\n\nThat is all.", "end in a list with an item"),
+    ],
+)
+def test_choices_that_do_not_fit_their_answer_are_named(tmp_path, old, new, message):
+    assert CHOSEN.count(old) == 1
+    path = write_lesson(tmp_path, GOOD, CHOSEN.replace(old, new))
+    with pytest.raises(ValueError, match=rf"01_x\.ipynb, cell 4: .*{message}"):
+        read_lesson(path)
+
+
+def test_the_first_cell_says_which_questions_open_the_lesson(tmp_path):
+    title = "# 01 · X\n\n1. Is $a < b$ in `x$y`?\n2. Why $x$?\n3. Who asked?"
+    lesson = read_lesson(write_lesson(tmp_path, GOOD, CHOSEN, title=title))
+    assert lesson.title == "01 · X"
+    assert lesson.opening == lesson.questions[::-1] and len(lesson.opening) == 2
+
+
+def test_markdown_becomes_html_with_the_math_that_mathjax_reads():
+    assert to_html("Is $a < b_1*c*d$ in `x$y`?") == r"<p>Is \(a &lt; b_1*c*d\) in <code>x$y</code>?</p>"
+    html = to_html("*Yes*:\n\n$$\na^2\n$$\n\n- one\n- two")
+    assert "<p><em>Yes</em>:</p>" in html and r"<p>\[a^2\]</p>" in html and "<li>one</li>" in html
 
 
 def test_what_cannot_be_a_course_is_refused(tmp_path):
@@ -130,19 +231,19 @@ def test_nothing_on_a_card_needs_the_notebook_or_is_left_unrendered(tmp_path):
         assert not re.search(r"\$|\*\*|`|<!--|&lt;/?\w+&gt;", prose), prose
 
 
-def test_markdown_and_math_become_what_anki_shows(tmp_path):
-    question = Question("01_x", "Is $a < b_1*c*d$ in `x$y`?", "*Yes*:\n\n$$\na^2\n$$\n\n- one\n- two")
-    [(_, _, front, back)] = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [question])])["notes"]
-    assert front == r"<p>Is \(a &lt; b_1*c*d\) in <code>x$y</code>?</p>"
-    assert "<p><em>Yes</em>:</p>" in back and r"<p>\[a^2\]</p>" in back and "<li>one</li>" in back
+def test_a_card_has_the_question_and_its_answer_without_choices_and_letters(tmp_path):
+    lesson = read_lesson(write_lesson(tmp_path, CHOSEN))
+    [(_, _, front, back)] = deck(tmp_path / "cards.apkg", [lesson])["notes"]
+    assert front == r"<p>Is \(a &lt; b\) in <code>x$y</code>?</p>"
+    assert back == "<p>It is.</p>\n<ul>\n<li>one</li>\n<li>two</li>\n</ul>\n<p>Really.</p>"
 
 
 def test_importing_again_updates_instead_of_doubling(tmp_path):
     """The numbers by which Anki knows decks, notes and their type: these here are on readers' machines."""
     asked = Question("01_x", "Why?", "Because.")
-    first = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [asked])])
+    first = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [asked], [])])
     better = [Question("02_y", "New?", "Yes."), asked._replace(answer="Since.")]
-    second = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X, renamed", better)])
+    second = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X, renamed", better, [])])
     assert second["models"] == first["models"] == ["1518063369"]
     assert set(second["decks"]) == set(first["decks"]) == {1, 1553065497}
     assert second["notes"][1][0] == first["notes"][0][0] == "aae31bf446b39df428c5"

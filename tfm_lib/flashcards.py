@@ -1,15 +1,13 @@
 """An Anki deck of the course: its questions on cards that come back until they stay."""
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfm_lib.questions import Lesson, Question
+from tfm_lib.questions import Lesson, Question, to_html
 
-if TYPE_CHECKING:  # both load only where a deck is made
+if TYPE_CHECKING:  # loads only where a deck is made
     import genanki
-    from mistune import BaseRenderer
 
 DECK = "The encoder-decoder Transformer"
 CSS = """
@@ -34,13 +32,12 @@ def write_deck(path: Path, lessons: list[Lesson]) -> int:
         templates=[{"name": "Card", **sides}],
         css=CSS,
     )
-    to_html = _markdown()
-    decks = [_deck(lesson, model, to_html) for lesson in lessons]
+    decks = [_deck(lesson, model) for lesson in lessons]
     genanki.Package(decks).write_to_file(path)
     return sum(len(deck.notes) for deck in decks)
 
 
-def _deck(lesson: Lesson, model: "genanki.Model", to_html: Callable[[str], str]) -> "genanki.Deck":
+def _deck(lesson: Lesson, model: "genanki.Model") -> "genanki.Deck":
     import genanki
 
     deck = genanki.Deck(_number(DECK, lesson.name), f"{DECK}::{lesson.title}")
@@ -57,20 +54,3 @@ def _guid(asked: Question) -> str:
 def _number(*names: str) -> int:
     """The same number for the same names, for ever: Anki knows decks and models by a number in this range."""
     return 2**30 + int.from_bytes(hashlib.sha256("\n".join(names).encode()).digest()[:4]) % 2**30
-
-
-def _markdown() -> Callable[[str], str]:
-    """From Markdown to HTML with math as Anki's MathJax wants it: \\(inline\\) and \\[displayed\\]."""
-    import mistune
-
-    def inline_math(renderer: "BaseRenderer", text: str) -> str:
-        return rf"\({mistune.escape(text)}\)"
-
-    def block_math(renderer: "BaseRenderer", text: str) -> str:
-        return rf"<p>\[{mistune.escape(text)}\]</p>"
-
-    renderer = mistune.HTMLRenderer()
-    to_html = mistune.create_markdown(renderer=renderer, plugins=["math", "table"])
-    renderer.register("inline_math", inline_math)
-    renderer.register("block_math", block_math)
-    return lambda text: str(to_html(text)).strip()

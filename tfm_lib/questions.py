@@ -2,18 +2,35 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:  # loads only where a question is shown
+    from mistune import BaseRenderer
 
 FORM = re.compile(
     r"\*\*(?P<question>[^\n]+)\*\*\s*"
+    r"(?P<choices>(?:- [A-Z]: [^\n]+\n)*)\s*"
     r"<details><summary>Answer</summary>\n\n(?P<answer>.+)\n\n</details>\s*",
     re.DOTALL,
 )
 WANTED = (
-    "**The question?**, an empty line, <details><summary>Answer</summary>, an empty line, the answer, an empty line, "
-    "</details>"
+    "**The question?**, an empty line, its choices if it has any, <details><summary>Answer</summary>, an empty line, "
+    "the answer, an empty line, </details>"
 )
+ITEM = re.compile(r"- ([A-Z]): ([^\n]+)")
+# The answer where there are choices: the letter of the right one, paragraphs, and an item for each wrong one.
+ANSWER = re.compile(r"\*\*([A-Z])\.\*\* (.+?)\n\n((?:- [A-Z]: [^\n]+\n?)+)", re.DOTALL)
+
+
+class Choice(NamedTuple):
+    """One of the answers that a question offers; text and reason are Markdown."""
+
+    letter: str
+    text: str
+    why_not: str  # what it confuses; empty for the right one
 
 
 class Question(NamedTuple):
@@ -22,6 +39,7 @@ class Question(NamedTuple):
     lesson: str  # the name of its file, such as 01_attention
     question: str
     answer: str
+    choices: tuple[Choice, ...] = ()  # three or four, one of them right; none where the reader only unfolds
 
 
 class Lesson(NamedTuple):
@@ -30,6 +48,7 @@ class Lesson(NamedTuple):
     name: str  # of its file, such as 01_attention
     title: str  # such as 01 · Attention
     questions: list[Question]
+    opening: list[Question]  # those of them that its first cell asks, in its order
 
 
 def read_lesson(path: Path) -> Lesson:
@@ -38,21 +57,21 @@ def read_lesson(path: Path) -> Lesson:
     Raises ValueError, with lesson and cell, where there is no title or a question does not have the form of WANTED.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells]
+    # Claims stand in comments, which only the proof reads.
+    sources = [re.sub(r"<!--.*?-->", "", "".join(cell["source"]), flags=re.DOTALL) for cell in cells]
     title = re.match(r"# (.+)", sources[0] if sources else "")
     if title is None:
         raise ValueError(f"{path.name} has no title; its first cell must begin with one, such as '# 01 · Attention'")
     questions = []
     for number, (cell, source) in enumerate(zip(cells, sources, strict=True), start=1):
         if "question" in cell["metadata"].get("tags", []):
-            match = FORM.fullmatch(source.strip())
-            if match is None or cell["cell_type"] != "markdown":
-                start = f"a {cell['cell_type']} cell that begins {source[:40]!r}"
-                raise ValueError(f"{path.name}, cell {number}: a question must be Markdown, {WANTED}; this is {start}")
-            # Claims stand in comments, which only the proof reads.
-            answer = re.sub(r"<!--.*?-->", "", match["answer"], flags=re.DOTALL)
-            questions.append(Question(path.stem, match["question"], answer.strip()))
-    return Lesson(path.stem, title[1].strip(), questions)
+            try:
+                questions.append(_read_question(path.stem, cell["cell_type"], source.strip()))
+            except ValueError as error:
+                raise ValueError(f"{path.name}, cell {number}: {error}") from None
+    by_text = {question.question: question for question in questions}
+    opening = [by_text[text] for text in re.findall(r"^\d\. (.+)$", sources[0], re.MULTILINE) if text in by_text]
+    return Lesson(path.stem, title[1].strip(), questions, opening)
 
 
 def read_course(folder: Path) -> list[Lesson]:
@@ -61,3 +80,55 @@ def read_course(folder: Path) -> list[Lesson]:
     if not paths:
         raise ValueError(f"no lesson in {folder}; a lesson's name begins with two digits, such as 00_start_here.ipynb")
     return [read_lesson(path) for path in paths]
+
+
+def to_html(markdown: str) -> str:
+    r"""Markdown as HTML, with math as every MathJax reads it, whatever its settings: \(inline\) and \[displayed\]."""
+    return str(_renderer()(markdown)).strip()
+
+
+def _read_question(lesson: str, kind: str, source: str) -> Question:
+    match = FORM.fullmatch(source)
+    if match is None or kind != "markdown":
+        start = f"a {kind} cell that begins {source[:40]!r}"
+        raise ValueError(f"a question must be Markdown, {WANTED}; this is {start}")
+    answer = match["answer"].strip()
+    if not match["choices"]:
+        return Question(lesson, match["question"], answer)
+    choices = ITEM.findall(match["choices"])
+    letters = [letter for letter, _ in choices]
+    if letters not in (["A", "B", "C"], ["A", "B", "C", "D"]):
+        raise ValueError(f"its choices are {', '.join(letters)}; wanted are A, B and C, or A, B, C and D")
+    parts = ANSWER.fullmatch(answer)
+    if parts is None:
+        raise ValueError(
+            "its answer must begin with the letter of the right choice, '**B.** ', and end in a list with an item "
+            f"'- A: why it is not this' for each wrong one, since it has choices; it begins {answer[:40]!r}"
+        )
+    right, text, reasons = parts[1], parts[2], ITEM.findall(parts[3])
+    explained = [letter for letter, _ in reasons]
+    if explained != [letter for letter in letters if letter != right] or right not in letters:
+        raise ValueError(
+            f"its right choice is {right} of {', '.join(letters)}, and its answer explains {', '.join(explained)}; "
+            "wanted is an explanation for each of the others, in their order"
+        )
+    why_not = dict(reasons)
+    offered = tuple(Choice(letter, text, why_not.get(letter, "")) for letter, text in choices)
+    return Question(lesson, match["question"], text.strip(), offered)
+
+
+@cache
+def _renderer() -> Callable[[str], object]:
+    import mistune
+
+    def inline_math(renderer: "BaseRenderer", text: str) -> str:
+        return rf"\({mistune.escape(text)}\)"
+
+    def block_math(renderer: "BaseRenderer", text: str) -> str:
+        return rf"<p>\[{mistune.escape(text)}\]</p>"
+
+    html = mistune.HTMLRenderer()
+    markdown = mistune.create_markdown(renderer=html, plugins=["math", "table"])
+    html.register("inline_math", inline_math)
+    html.register("block_math", block_math)
+    return markdown
