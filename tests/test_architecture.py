@@ -34,6 +34,8 @@ MAY_IMPORT = {
     "lab": set(),
     "questions": set(),
     "flashcards": {"questions"},
+    "live": set(),
+    "quiz": {"live", "questions"},
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
 

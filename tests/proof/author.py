@@ -65,7 +65,7 @@ def renew(book: NotebookNode, fresh: NotebookNode) -> list[str]:
         elif not ignored and not same_pictures(cell.outputs, new.outputs):
             changes.append(f"{where(place, cell)}: a picture")
         elif cell.outputs != clean(cell.outputs):
-            changes.append(f"{where(place, cell)}: paths or loose streams in its outputs")
+            changes.append(f"{where(place, cell)}: paths, loose streams or a live widget in its outputs")
         elif not ignored:
             new.outputs = cell.outputs
     counts = [cell.execution_count for cell in code_cells(book)]

@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
+from tests.proof.outputs import WIDGET
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
 from tests.proof.stamp import is_setup, repository, setup_source
 
@@ -95,7 +96,7 @@ def execution_findings(book: NotebookNode) -> Iterator[str]:
 
 
 def output_findings(book: NotebookNode) -> Iterator[str]:
-    """Errors, nan and pictures in the outputs are meant, and outputs that are not compared say why."""
+    """Errors, nan and pictures are meant, no widget is stored, and outputs that are not compared say why."""
     for place, cell in enumerate(book.cells):
         if cell.cell_type != "code":
             continue
@@ -108,6 +109,8 @@ def output_findings(book: NotebookNode) -> Iterator[str]:
         for output in cell.outputs:
             if output.output_type == "error" and "raises-exception" not in marks:
                 yield f"{here} ends in {output.ename}: mend it, or tag it raises-exception if the lesson means it"
+            if WIDGET in output.get("data", {}):
+                yield f"{here} stores a live widget, which no reader's kernel knows: `make lessons` cleans it"
             for mime in output.get("data", {}):
                 alt = output.metadata.get(mime, {}).get("alt", "")
                 if mime.startswith("image/") and not alt.strip():

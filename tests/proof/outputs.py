@@ -29,11 +29,14 @@ FOLDERS = re.compile(
 )
 CELL = re.compile(r"[^\s\x1b]*ipykernel_\d+[/\\]\d+\.py")
 PICTURES = ("image/png", "image/jpeg")
-WIDGET = "application/vnd.jupyter.widget-view+json"  # its model's id is random
+WIDGET = "application/vnd.jupyter.widget-view+json"  # names a model of one kernel, which no reader has
 
 
 def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """The outputs as they are committed: streams joined, no path of a machine, no transient state."""
+    """The outputs as they are committed: streams joined, no path of a machine, no transient state, no live widget.
+
+    Of a control its static form remains: the text, perhaps a picture, that a `tfm_lib.live.Live` shows beside it.
+    """
     cleaned = coalesce_streams(deepcopy(outputs))
     for output in cleaned:
         for key in ("text", "evalue"):
@@ -42,6 +45,7 @@ def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
         if "traceback" in output:
             output["traceback"] = [_without_folders(line) for line in output["traceback"]]
         output.pop("transient", None)
+        output.get("data", {}).pop(WIDGET, None)
     return cleaned
 
 
@@ -59,7 +63,7 @@ def comparable(outputs: list[NotebookNode]) -> str:
         elif kind == "error":
             parts.append(f"[error]\n{output['ename']}: {output['evalue']}")
         else:
-            data = {mime: value for mime, value in output["data"].items() if mime not in (*PICTURES, WIDGET)}
+            data = {mime: value for mime, value in output["data"].items() if mime not in PICTURES}
             parts += [f"[{mime}]\n{_text(value)}" for mime, value in sorted(data.items())]
             parts += [f"[{mime}]" for mime in PICTURES if mime in output["data"]]
     text = "\n".join(parts)

@@ -1,0 +1,270 @@
+"""The quiz: every choice is answered with its own words, the reader is told the score, and nothing live is stored."""
+
+import base64
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import ipywidgets
+import nbformat
+import pytest
+
+from tests.proof import author, cells, lint, outputs
+from tests.test_questions import CHOSEN, GOOD, WITH_CHOICES, write_lesson
+from tfm_lib import quiz as module
+from tfm_lib.figure import Figure
+from tfm_lib.live import VIEW, Live
+from tfm_lib.quiz import LESSONS, quiz
+
+ROOT = Path(__file__).parent.parent
+UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
+OPENING = "# 01 · X\n\n1. Third?\n2. Is $a < b$ in `x$y`?\n3. Second?"
+
+
+@pytest.fixture
+def lessons(tmp_path, monkeypatch) -> Path:
+    """Two lessons: 01_x asks "Is $a < b$ in `x$y`?", "Second?" and "Third?", and the right choice is always B."""
+    asked = [CHOSEN, *(CHOSEN.replace("Is $a < b$ in `x$y`?", text) for text in ("Second?", "Third?"))]
+    write_lesson(tmp_path, *asked, title=OPENING)
+    write_lesson(tmp_path, GOOD, name="02_y", title="# 02 · Why")
+    monkeypatch.setattr(module, "LESSONS", tmp_path)
+    return tmp_path
+
+
+class Page:
+    """What a reader sees of a quiz, and does with it."""
+
+    def __init__(self, live: Live) -> None:
+        *self.asked, self.last = live.widget.children
+
+    def choose(self, question: int, letter: str) -> None:
+        self.button(question, letter).click()
+
+    def button(self, question: int, letter: str) -> ipywidgets.Button:
+        buttons = [row.children[0] for row in self.asked[question].children[1:-1]]
+        return next(button for button in buttons if button.description.startswith(letter))
+
+    def comment(self, question: int) -> str:
+        comment = self.asked[question].children[-1]
+        return "" if comment.layout.display == "none" else comment.value
+
+    @property
+    def verdict(self) -> str:
+        return self.last.value.split("<strong>")[1].split("</strong>")[0]
+
+
+def all_widgets(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from all_widgets(child)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The reader's side.
+
+
+def test_a_wrong_choice_is_explained_and_the_reader_chooses_again(lessons):
+    page = Page(quiz("01_x"))
+    assert [page.comment(question) for question in range(3)] == ["", "", ""]
+    page.choose(0, "C")
+    assert "<strong>✗ C is not it.</strong> It is often." in page.comment(0)
+    page.choose(0, "A")
+    assert r"<strong>✗ A is not it.</strong> This confuses \(&lt;\) and \(&gt;\)." in page.comment(0)
+    page.choose(0, "B")
+    assert "<p><strong>✓ B is right.</strong> It is.</p>" in page.comment(0) and "<p>Really.</p>" in page.comment(0)
+    assert [page.button(0, letter).description for letter in "ABC"] == ["A ✗", "B ✓", "C ✗"]
+    assert [page.button(1, letter).description for letter in "ABC"] == ["A", "B", "C"]
+    assert page.comment(1) == ""
+
+
+def test_the_score_counts_right_answers_and_those_at_the_first_try(lessons):
+    page = Page(quiz("01_x"))
+    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try."
+    page.choose(0, "A")
+    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try."
+    page.choose(0, "B")
+    page.choose(2, "B")
+    assert page.verdict == "Score: 2 of 3 answered, 1 at the first try."
+    page.choose(2, "A")  # curious what is wrong with it
+    assert "✗ A is not it" in page.comment(2)
+    assert page.verdict == "Score: 2 of 3 answered, 1 at the first try."
+
+
+def test_questions_keep_their_order_and_another_quiz_begins_anew(lessons):
+    first, second = Page(quiz("01_x")), Page(quiz("01_x"))
+    first.choose(0, "B")
+    assert second.verdict.startswith("Score: 0 of 3") and second.comment(0) == ""
+    titles = [question.children[0].value for question in first.asked]
+    assert [r"1. Is \(a &lt; b\) in <code>x$y</code>?" in titles[0], "2. Second?" in titles[1]] == [True, True]
+    texts = [row.children[1].value for row in first.asked[0].children[1:-1]]
+    assert ["<p>no</p>" in texts[0], r"<p>yes, by \(a^2\)</p>" in texts[1], "<p>never</p>" in texts[2]] == [True] * 3
+
+
+def test_the_opening_quiz_asks_the_questions_of_the_first_cell_in_its_order(lessons):
+    titles = [question.children[0].value for question in Page(quiz("01_x", opening=True)).asked]
+    assert ["1. Third?" in titles[0], "2. Is " in titles[1], "3. Second?" in titles[2]] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict"),
+    [
+        ([], "3 of 3 right at the first try: you know this lesson, go on to 02 · Why."),
+        ([1], "2 of 3 right at the first try: read this lesson."),
+        ([0, 1, 2], "0 of 3 right at the first try: read this lesson."),
+    ],
+)
+def test_the_opening_quiz_says_whether_to_read(lessons, wrong, verdict):
+    page = Page(quiz("01_x", opening=True))
+    for question in range(3):
+        assert page.verdict == f"{question} of 3 answered."
+        page.choose(question, "C" if question in wrong else "B")
+    assert page.verdict == verdict
+    for question in range(3):
+        page.choose(question, "B")
+    assert page.verdict == verdict
+
+
+def test_after_the_last_lesson_there_is_nothing_to_go_on_to(lessons):
+    (lessons / "02_y.ipynb").unlink()
+    page = Page(quiz("01_x", opening=True))
+    for question in range(3):
+        page.choose(question, "B")
+    assert page.verdict == "3 of 3 right at the first try: you know this lesson, you may skip it."
+
+
+def test_what_cannot_be_asked_is_refused(lessons):
+    with pytest.raises(ValueError, match=r"no lesson '01'; there are 01_x, 02_y$"):
+        quiz("01")
+    with pytest.raises(ValueError, match="02_y has no questions with choices"):
+        quiz("02_y")
+    with pytest.raises(ValueError, match="02_y has no opening questions with choices"):
+        quiz("02_y", opening=True)
+    for lesson in lessons.iterdir():
+        lesson.unlink()
+    with pytest.raises(ValueError, match=f"no lesson '01_x'; there are none in {lessons}"):
+        quiz("01_x")
+
+
+@pytest.mark.parametrize("lesson", WITH_CHOICES, ids=lambda lesson: lesson.name)
+def test_the_quizzes_of_a_real_lesson_can_be_won(lesson):
+    for opening, asked in ((False, lesson.questions), (True, lesson.opening)):
+        page = Page(quiz(lesson.name, opening))
+        for place, question in enumerate(asked):
+            for choice in sorted(question.choices, key=lambda choice: not choice.why_not):
+                page.choose(place, choice.letter)
+                assert "✗" in page.comment(place) if choice.why_not else "✓" in page.comment(place)
+        assert page.verdict.startswith(f"Score: {len(asked)} of" if not opening else "0 of 3 right")
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is stored.
+
+
+def bundles(live: Live) -> list[dict]:
+    """What a cell that ends in `live` shows, by the formatters of a kernel."""
+    from IPython.core.formatters import DisplayFormatter
+
+    data, metadata = DisplayFormatter().format(live)
+    if "image/png" in data:
+        data["image/png"] = base64.b64encode(data["image/png"]).decode()  # as files have it
+    return [nbformat.v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
+
+
+def test_the_static_form_says_how_to_get_the_quiz(lessons):
+    closing, opening = quiz("01_x"), quiz("01_x", opening=True)
+    where = "Run this cell to choose your answers; without a kernel, read them"
+    assert repr(closing) == f"Quiz: 3 questions. {where} below."
+    assert repr(opening) == f"Read or skip? 3 questions. {where} above, and the answers at the end."
+    [shown] = bundles(closing)
+    assert set(shown.data) == {"text/plain", VIEW}
+    assert (shown.data["text/plain"], shown.data[VIEW]["model_id"]) == (repr(closing), closing.widget.model_id)
+
+
+def test_only_the_static_form_is_stored_and_compared(lessons):
+    live = bundles(quiz("01_x"))
+    assert [dict(output.data) for output in outputs.clean(live)] == [{"text/plain": repr(quiz("01_x"))}]
+    assert outputs.difference(outputs.clean(live), bundles(quiz("01_x"))) is None
+    assert "2 questions" in outputs.difference(outputs.clean(live), [_says("Quiz: 2 questions.")])
+
+
+def _says(text: str) -> dict:
+    return nbformat.v4.new_output("execute_result", {"text/plain": text}, execution_count=1)
+
+
+def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text():
+    drawn = Figure("A line rises from 0 to 1.")
+    drawn.subplots().plot([0, 1])
+    [shown] = bundles(Live(ipywidgets.IntSlider(), *drawn._repr_mimebundle_()))
+    assert set(shown.data) == {"image/png", "text/plain", VIEW}
+    [stored] = outputs.clean([shown])
+    assert base64.b64decode(stored.data.pop("image/png")) == drawn.png()
+    assert stored.data == {"text/plain": drawn.alt} and stored.metadata["image/png"]["alt"] == drawn.alt
+    [stored] = outputs.clean([shown])
+    assert outputs.same_pictures([stored], [shown]) and outputs.difference([stored], [shown]) is None
+    book = cells.notebook(cells.code("control"))
+    book.cells[0].outputs = [stored]
+    assert list(lint.output_findings(book)) == []
+
+
+def test_a_live_view_needs_words_beside_it():
+    with pytest.raises(ValueError, match=r"the static form has \['image/png'\]; add 'text/plain'"):
+        Live(ipywidgets.IntSlider(), {"image/png": b""})
+
+
+def test_authors_get_a_lesson_without_live_views_and_with_its_collapsed_section(tmp_path, lessons):
+    """What JupyterLab saves is found by the lint and mended by `make lessons`, in a real kernel."""
+    code = f"""\
+        from pathlib import Path
+        from tfm_lib import quiz
+
+        quiz.LESSONS = Path({str(lessons)!r})
+        quiz.quiz("01_x")"""
+    section = cells.markdown("### The same questions, to read")
+    section.metadata = nbformat.from_dict({"jp-MarkdownHeadingCollapsed": True, "editable": True})
+    book = cells.notebook(cells.code("\n".join(line.strip() for line in code.splitlines())), section)
+    fresh = author.execute(book, tmp_path)
+    assert VIEW in fresh.cells[0].outputs[0].data
+    saved = nbformat.from_dict({**fresh, "metadata": book.metadata})
+    assert "stores a live widget" in "".join(lint.output_findings(saved))
+    changes = author.renew(saved, fresh)
+    assert any("live widget" in change for change in changes) and "metadata" in changes
+    assert [dict(output.data) for output in saved.cells[0].outputs] == [{"text/plain": repr(quiz("01_x"))}]
+    assert saved.cells[1].metadata == {"jp-MarkdownHeadingCollapsed": True}
+    assert list(lint.output_findings(saved)) == [] and "widgets" not in saved.metadata
+    assert author.renew(saved, fresh) == []
+
+
+def test_a_quiz_is_built_of_what_every_front_end_draws(lessons):
+    kinds = {type(widget).__name__ for widget in all_widgets(quiz("01_x").widget)}
+    assert kinds == {"VBox", "HBox", "Button", "HTMLMath"}  # no Output, which is neither stored nor compared
+
+
+# ----------------------------------------------------------------------------------------------------
+# Where it is found, and what it costs.
+
+
+def test_widgets_load_only_with_the_quiz():
+    code = "import sys, tfm_lib.live, tfm_lib.questions, tfm_lib.flashcards; print('ipywidgets' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_in_a_clone_the_questions_are_those_of_the_original_lessons():
+    assert LESSONS == ROOT / "notebooks"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UV is None, reason="uv builds the wheel")
+def test_an_installed_package_brings_the_lessons(tmp_path):
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, ROOT], check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as package:
+        package.extractall(tmp_path / "installed")
+    names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/lessons").iterdir())
+    assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    code = "import tfm_lib.quiz as module; print(module.LESSONS)"
+    there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
+    found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
+    assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/lessons").resolve()
