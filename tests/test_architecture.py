@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "summaries": {"pairs"},
     "checkpoints": {"model", "summaries"},
     "training": {"checkpoints", "model", "summaries"},
+    "workers": {"checkpoints", "model", "summaries", "training"},
     "decoding": {"masks", "model"},
     "scoring": {"decoding", "model", "newsroom", "pairs", "summaries"},
     "tracing": {"attention", "model"},

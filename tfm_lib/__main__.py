@@ -6,6 +6,8 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,43 +22,77 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
     from tfm_lib.tasks import Task
     from tfm_lib.training import Recipe
 
+CHECKPOINT = "checkpoint.safetensors"
+
 
 def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
-    from tfm_lib import checkpoints, pretrained, tasks, training
+    from torch import distributed
+
+    from tfm_lib import tasks, training
 
     task = tasks.choose(args.task, args.data, args.seed, args.steps, args.minutes)
     if args.ship and (args.task, args.seed) != ("newsroom", 0):
         raise ValueError("what ships is the newsroom model of seed 0; add --task newsroom and leave the seed")
-    folder = Path("runs") / task.name
-    path = folder / "checkpoint.safetensors"
-    device = training.find_device(args.device)
+    if args.workers < 1:
+        raise ValueError(f"workers must be 1 or more, got {args.workers}")
+    folder, began = Path("runs") / task.name, time.time()
+    path = folder / CHECKPOINT
+    try:
+        if distributed.is_available() and distributed.is_torchelastic_launched():
+            from tfm_lib import workers
+
+            workers.run(partial(_train, args, task, folder, workers.own_device, workers.train, workers.is_first()))
+        elif args.workers > 1:
+            from tfm_lib import workers
+
+            workers.launch(args.workers, sys.argv[1:])
+        else:
+            _train(args, task, folder, training.find_device, training.train)
+    except (KeyboardInterrupt, ChildProcessError) as end:
+        if not path.exists() or (path.stat().st_mtime < began and not args.resume):
+            raise
+        why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
+        sys.exit(f"{why}; {path} is whole, and the same command with --resume goes on from it")
+
+
+def _train(
+    args: argparse.Namespace,
+    task: "Task",
+    folder: Path,
+    find_device: Callable[[str | None], "torch.device"],
+    train: Callable[..., "History"],
+    first: bool = True,
+) -> None:
+    """Do all of it in this process; of several workers only the first one says, saves and scores something."""
+    from tfm_lib import checkpoints, pretrained
+
+    path = folder / CHECKPOINT
+    device = find_device(args.device)
     model, vocabulary, recipe, start = _begin(task, path, args.resume, device)
     if args.resume and args.steps not in (None, recipe.steps):
         raise ValueError(f"{path} is a run of {recipe.steps} steps, not of {args.steps}; go on without --steps")
     examples = task.encode(task.splits.train, vocabulary)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
+    if first:
+        print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
 
     began = time.monotonic()
-    try:
-        history = training.train(
-            model,
-            examples,
-            recipe,
-            minutes=args.minutes,
-            start=start,
-            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
-        )
-        seconds = time.monotonic() - began
-        print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
-        history.save(folder / "history.json")
-        _draw(history, folder / "learning_curve.png")
-        _score(task, model, vocabulary, folder, seconds)
-    except KeyboardInterrupt:
-        if not path.exists():
-            raise
-        sys.exit(f"stopped; {path} is whole, and the same command with --resume goes on from it")
+    history = train(
+        model,
+        examples,
+        recipe,
+        minutes=args.minutes,
+        start=start,
+        save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
+    )
+    if not first:
+        return
+    seconds = time.monotonic() - began
+    print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
+    history.save(folder / "history.json")
+    _draw(history, folder / "learning_curve.png")
+    _score(task, model, vocabulary, folder, seconds)
     if args.ship:
         pretrained.ship(model, vocabulary)
         print(f"{pretrained.SHIPPED.name} comes with the package from now on")
@@ -163,6 +199,7 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--steps", type=int, help="the schedule's length, instead of what two cores do in that time")
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
+    command.add_argument("--workers", type=int, default=1, help="processes of this machine that train together (1)")
     command.add_argument("--seed", type=int, default=0, help="of weights, dropout, order and split (0)")
     command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
     command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")

@@ -108,11 +108,14 @@ def train(
     save: Callable[[State], None] | None = None,
     save_every: int = 200,
     progress: bool = True,
+    take_step: Callable[..., float] | None = None,
+    agree: Callable[[bool], bool] = bool,
 ) -> History:
     """Train `model` in place up to `recipe.steps`, or until the minutes are over; it stays in training mode.
 
     `start` goes on from a checkpoint whose weights are in the model: on the CPU, with the very weights of a run
-    that never stopped. `save` is called before the first step, every `save_every` steps and at the end.
+    that never stopped. `save` is called before the first step, every `save_every` steps and at the end. Several
+    workers put another step in the place of `train_step`, and agree on when the time is over (see `workers`).
     Raises ValueError if `start` belongs to another recipe, device or other data, or if the loss is no number.
     """
     if minutes <= 0:
@@ -133,13 +136,13 @@ def train(
         for step in range(done + 1, recipe.steps + 1):
             batch = next(batches)
             tokens = int(batch.src.ne(PAD_ID).sum() + batch.labels.ne(PAD_ID).sum())
-            loss = train_step(model, batch.to(device), optimizer, recipe, recipe.rate(step))
+            loss = (take_step or train_step)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
             history.add(loss, recipe.rate(step), tokens)
             bar.set_postfix_str(_report(history, done, recipe.steps, begin, minutes), refresh=False)
             bar.update()
-            if time.monotonic() - begin >= 60 * minutes:
+            if agree(time.monotonic() - begin >= 60 * minutes):
                 break
             if step % save_every == 0:
                 keep(State(asdict(recipe), history, data, snapshot(model, optimizer)))
