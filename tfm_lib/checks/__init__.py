@@ -21,6 +21,7 @@ from tfm_lib.checks.verdict import SIGNS, judge
 # The lessons that have exercises, by what their files are called after the number.
 TOPICS = {
     "attention": "01",
+    "masked_softmax": "02",
 }
 
 
