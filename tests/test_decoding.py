@@ -1,4 +1,6 @@
-"""Greedy decoding over the cache writes what plain decoding writes."""
+"""Decoding over the cache writes what plain decoding writes."""
+
+import copy
 
 import pytest
 import torch
@@ -7,7 +9,16 @@ from hypothesis import strategies as st
 
 from tests.references import randomize
 from tests.test_model import random_ids, small
-from tfm_lib.decoding import DecoderCache, KeyValueCache, greedy
+from tfm_lib.choices import next_token_probs
+from tfm_lib.decoding import (
+    DecoderCache,
+    KeyValueCache,
+    Writer,
+    after_the_end,
+    greedy,
+    sample,
+    token_log_probs,
+)
 from tfm_lib.masks import padding_mask
 
 
@@ -115,10 +126,133 @@ def test_a_finished_row_holds_the_end_and_then_padding():
     assert all(set(rest) <= {0} for rest in ended)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_greedy_runs_in_half_precision(dtype):
-    tokens = greedy(small().to(dtype), random_ids(2, 5), 6)
-    assert tokens.shape[0] == 2 and tokens.dtype == torch.int64
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.005)])
+def test_half_precision_writes_the_same_where_the_best_two_differ(dtype, tolerance):
+    """The logits are within the tolerance, in standard deviations, of float32's from the same weights."""
+    checked = 0
+    for seed in range(4):
+        half = randomize(small(vocab_size=8), seed).to(dtype)
+        single = copy.deepcopy(half).float()
+        torch.manual_seed(seed)
+        src = random_ids(9, 7, high=8)
+        tokens = greedy(half, src, 8)
+        before = torch.cat([torch.full_like(tokens[:, :1], 1), tokens[:, :-1]], dim=1)
+        writer = Writer(half, src, 8)
+        logits = torch.stack([writer.next_logits(token) for token in before.unbind(1)], dim=1).float()
+        exact = single(src, before)
+        bound = tolerance * exact.std()
+        assert (logits - exact).abs().max() < bound
+        best, second = exact.topk(2).values.unbind(-1)
+        clear = (best - second > 2 * bound) & ~after_the_end(tokens, eos_id=2)
+        assert torch.equal(tokens[clear], exact.argmax(-1)[clear])
+        checked += clear.sum()
+    assert checked > 20
+
+
+def test_a_source_and_a_text_of_one_token():
+    model, src = lively(0), torch.tensor([[3], [4]])
+    assert torch.equal(greedy(model, src, 1), plain_greedy(model, src, 1))
+    assert torch.equal(greedy(model, src, 9), plain_greedy(model, src, 9))
+
+
+def test_rows_that_have_ended_leave_the_batch():
+    model, rows = lively(3, norm_first=True), []
+    model.decoder.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    tokens = greedy(model, random_ids(9, 7, high=8), 12)
+    ends = after_the_end(tokens, eos_id=2)
+    assert rows == (~ends).sum(0).tolist()
+    assert len(set(rows)) > 2
+
+
+def plain_rules(model, src, longest, min_new_tokens, n):
+    """Greedy again for each row alone, with the rules in sets."""
+    config, rows = model.config, []
+    for row in src:
+        row, tokens = row[row != config.pad_id][None], [config.start_id]
+        while len(tokens) <= longest and config.eos_id not in tokens[1:]:
+            logits = model(row, torch.tensor([tokens]))[0, -1].tolist()
+            ngrams = {tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)}
+            free = [t for t in range(config.vocab_size) if (*tokens[len(tokens) - n + 1 :], t) not in ngrams]
+            if len(tokens) <= min_new_tokens:
+                free = [token for token in free if token != config.eos_id]
+            tokens.append(max(free, key=logits.__getitem__))
+        rows.append(torch.tensor(tokens[1:]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=config.pad_id)
+
+
+@pytest.mark.parametrize(("min_new_tokens", "n"), [(0, 2), (5, 3), (12, 2)])
+def test_the_rules_hold_in_greedy(min_new_tokens, n):
+    for seed in range(4):
+        model, src = lively(seed, norm_first=True), random_ids(5, 7, high=8)
+        tokens = greedy(model, src, 12, min_new_tokens=min_new_tokens, no_repeat_ngram_size=n)
+        assert torch.equal(tokens, plain_rules(model, src, 12, min_new_tokens, n))
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_sampling_repeats_and_leaves_the_global_random_state_alone():
+    model, src = lively(0), random_ids(5, 7, high=8)
+    before = torch.get_rng_state()
+    first = sample(model, src, 12, generator=seeded())
+    assert torch.equal(first, sample(model, src, 12, generator=seeded()))
+    assert not torch.equal(first, sample(model, src, 12, generator=seeded(1)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("settings", [dict(top_k=1), dict(top_p=1e-6), dict(temperature=1e-4)])
+def test_sampling_from_the_best_alone_is_greedy(settings):
+    model, src = lively(1, norm_first=True), random_ids(5, 7, high=8)
+    rules = dict(min_new_tokens=3, no_repeat_ngram_size=2)
+    for chosen in ({}, rules):
+        wanted = greedy(model, src, 12, **chosen)
+        assert torch.equal(sample(model, src, 12, generator=seeded(), **settings, **chosen), wanted)
+
+
+def test_tokens_are_drawn_as_often_as_is_likely():
+    model, row = lively(2), random_ids(1, 5, high=8)
+    src = row.expand(4000, -1)
+    start = torch.full((1, 1), 1)
+    for shape in ({}, dict(temperature=2.0), dict(top_k=3), dict(top_p=0.7)):
+        probs = next_token_probs(model(row, start)[0, -1], **shape)
+        drawn = sample(model, src, 1, generator=seeded(), **shape).flatten()
+        share = drawn.bincount(minlength=8) / 4000
+        assert (share - probs).abs().max() < 4 * 0.5 / 4000**0.5  # four standard errors at most
+        assert (share[probs == 0] == 0).all()
+
+
+def test_log_probabilities_are_those_of_each_step():
+    model, src = lively(0, norm_first=True), random_ids(5, 7, high=8)
+    src[0, 3:] = 0
+    tokens = greedy(model, src, 12)
+    out = token_log_probs(model.train(), src, tokens)
+    assert model.training and (~(out < 0)).any()
+    for row, written, log_probs in zip(src, tokens, out, strict=True):
+        row, so_far = row[row != 0][None], [1]
+        for token, log_prob in zip(written.tolist(), log_probs.tolist(), strict=True):
+            if 2 in so_far:
+                assert log_prob == 0
+            else:
+                expected = model.eval()(row, torch.tensor([so_far]))[0, -1].log_softmax(-1)[token].item()
+                assert log_prob == pytest.approx(expected)
+            so_far.append(token)
+
+
+def test_a_cache_goes_on_with_any_of_its_rows():
+    cache, key = KeyValueCache(capacity=3), torch.randn(2, 1, 2, 4)
+    cache.update(key, -key)
+    for rows in ([1, 0], [1, 1, 0], [2]):
+        cache.select(torch.tensor(rows))
+        key = key[rows]
+        assert torch.equal(cache.key[:, :, :2], key) and torch.equal(cache.value[:, :, :2], -key)
+    new = torch.randn(1, 1, 1, 4)
+    assert torch.equal(cache.update(new, new)[0], torch.cat([key, new], dim=2))
+
+
+def test_a_mask_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="does not broadcast"):
+        greedy(small(), random_ids(2, 3), 4, src_mask=torch.ones(2, 3, dtype=torch.bool))
 
 
 def test_buffers_are_allocated_once():

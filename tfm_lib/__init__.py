@@ -2,7 +2,7 @@
 
 masks -> attention -> positions -> layers -> model        what the model is
 newsroom, pairs -> summaries -> training, checkpoints     how it learns
-decoding -> scoring                                       how it writes and is judged
+choices -> decoding -> beam, scoring                      how it writes and is judged
 tracing, figure -> plots, drawings                        how to look inside
 questions -> flashcards; live -> quiz                     what the lessons ask, on cards and in the notebook
 checks                                                    what the exercises call, a file a lesson

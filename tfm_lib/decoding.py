@@ -1,9 +1,13 @@
 """Decoding: how a trained model writes, one token at a time, without doing any work twice."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
-from tfm_lib.masks import padding_mask
+from tfm_lib.choices import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import Transformer
 
 
@@ -33,6 +37,15 @@ class KeyValueCache:
         self.length = end
         return self.key[:, :, :end], self.value[:, :, :end]
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with the sequences `rows` (R,), in this order; one may be named several times."""
+        key, value = (old[:, :, : self.length].index_select(0, rows) for old in (self.key, self.value))
+        if len(rows) != len(self.key):
+            shape = (len(rows), *self.key.shape[1:])
+            self.key, self.value = key.new_empty(shape), value.new_empty(shape)
+        self.key[:, :, : self.length] = key
+        self.value[:, :, : self.length] = value
+
 
 class DecoderCache:
     """For each decoder layer, the cache of its self-attention, which grows by a step's tokens, and of its
@@ -47,35 +60,145 @@ class DecoderCache:
         return self.layers[0][0].length
 
 
+@contextmanager
+def evaluating(model: Transformer) -> Iterator[None]:
+    """The model as in eval(), without dropout; afterwards it has the mode that it had."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+class Writer:
+    """A model in the middle of writing: the source, which is encoded once, and a cache of what stands there already.
+
+    src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden.
+    """
+
+    def __init__(self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None = None) -> None:
+        config = model.config
+        if not 1 <= max_new_tokens <= config.max_length:
+            raise ValueError(
+                f"max_new_tokens must lie in 1..{config.max_length}, the model's max_length, got {max_new_tokens}"
+            )
+        if src_mask is None:
+            src_mask = padding_mask(src, config.pad_id)
+        check_mask(src_mask, (len(src), 1, 1, src.shape[1]), src.device)
+        self.model = model
+        self.memory = model.encode(src, src_mask)  # (B, S, D)
+        self.src_mask = src_mask.expand(len(src), 1, 1, -1)
+        self.source = torch.arange(len(src), device=src.device)  # which source each row belongs to
+        self.cache = DecoderCache(config.num_decoder_layers, max_new_tokens, src.shape[1])
+
+    def next_logits(self, token: Tensor) -> Tensor:
+        """Write one more token in each row, (B,) -> the logits of those that may follow, (B, V)."""
+        return self.model.decode(token[:, None], self.memory, self.src_mask, cache=self.cache)[:, -1]
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with the rows `rows` (R,), in this order; one may be named several times."""
+        source = self.source[rows]
+        if not source.equal(self.source):  # rows that keep their source keep its memory, too
+            self.source, self.memory, self.src_mask = source, self.memory[rows], self.src_mask[rows]
+            for _, cross in self.cache.layers:
+                cross.select(rows)
+        for own, _ in self.cache.layers:
+            own.select(rows)
+
+
 @torch.inference_mode()
-def greedy(model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None = None) -> Tensor:
+def greedy(
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: Tensor | None = None,
+    *,
+    min_new_tokens: int = 0,
+    no_repeat_ngram_size: int = 0,
+) -> Tensor:
     """Write the most likely next token, again and again: src (B, S) -> new tokens (B, up to max_new_tokens).
 
     The start token is not among them. A row that has ended holds eos_id and then pad_id. The encoder runs once, and
     the decoder sees one new token a step. The model decodes as in eval(), whatever its mode, which it keeps.
-    Without a mask, the source tokens equal to pad_id are hidden.
-    Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for.
+    Without a mask, the source tokens equal to pad_id are hidden. For the two rules, see `forbid`.
+    Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for, and for rules
+    that can't be.
+    """
+    rules = (min_new_tokens, no_repeat_ngram_size)
+    return _write(model, src, max_new_tokens, src_mask, rules, lambda logits: logits.argmax(-1))
+
+
+@torch.inference_mode()
+def sample(
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: Tensor | None = None,
+    *,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_new_tokens: int = 0,
+    no_repeat_ngram_size: int = 0,
+) -> Tensor:
+    """Draw each next token from `next_token_probs`: src (B, S) -> new tokens (B, up to max_new_tokens), as in `greedy`.
+
+    generator: where all chance comes from, on the model's device; the same seed writes the same, and torch's global
+    random state is left alone.
+    """
+
+    def draw(logits: Tensor) -> Tensor:
+        probs = next_token_probs(logits, temperature, top_k, top_p)
+        return torch.multinomial(probs, 1, generator=generator).squeeze(1)
+
+    return _write(model, src, max_new_tokens, src_mask, (min_new_tokens, no_repeat_ngram_size), draw)
+
+
+def _write(
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: Tensor | None,
+    rules: tuple[int, int],
+    choose: Callable[[Tensor], Tensor],  # logits (rows, V) -> tokens (rows,)
+) -> Tensor:
+    check_rules(max_new_tokens, *rules)
+    eos_id = model.config.eos_id
+    with evaluating(model):
+        writer = Writer(model, src, max_new_tokens, src_mask)
+        written = src.new_full((len(src), 1 + max_new_tokens), model.config.pad_id)
+        token = written[:, 0] = src.new_full((len(src),), model.config.start_id)
+        for length in range(1, max_new_tokens + 1):
+            logits = forbid(writer.next_logits(token), written[writer.source, :length], eos_id, *rules)
+            token = written[writer.source, length] = choose(logits)
+            goes_on = token != eos_id
+            if not goes_on.any():
+                break
+            if not goes_on.all():  # rows that have ended leave the batch
+                token = token[goes_on]
+                writer.select(goes_on.nonzero().squeeze(1))
+    return written[:, 1 : length + 1]
+
+
+@torch.inference_mode()
+def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: Tensor | None = None) -> Tensor:
+    """log p of each token, given the source and the tokens before it: tokens (B, T) as `greedy` returns them -> (B, T).
+
+    One pass with teacher forcing. What follows a row's first eos_id gets 0, so that the sum over a row is the
+    log-probability of its text.
     """
     config = model.config
-    if not 1 <= max_new_tokens <= config.max_length:
-        raise ValueError(
-            f"max_new_tokens must lie in 1..{config.max_length}, the model's max_length, got {max_new_tokens}"
-        )
-    if src_mask is None:
-        src_mask = padding_mask(src, config.pad_id)
-    was_training = model.training
-    model.eval()
-    try:
-        memory = model.encode(src, src_mask)  # (B, S, D)
-        cache = DecoderCache(config.num_decoder_layers, max_new_tokens, src.shape[1])
-        token = src.new_full((len(src),), config.start_id)  # (B,)
-        finished = torch.zeros_like(token, dtype=torch.bool)
-        tokens: list[Tensor] = []
-        while len(tokens) < max_new_tokens and not finished.all():
-            logits = model.decode(token[:, None], memory, src_mask, cache=cache)[:, -1]  # (B, V)
-            token = logits.argmax(-1).masked_fill(finished, config.pad_id)
-            finished |= token == config.eos_id
-            tokens.append(token)
-        return torch.stack(tokens, dim=1)  # (B, T)
-    finally:
-        model.train(was_training)
+    with evaluating(model):
+        writer = Writer(model, src, tokens.shape[1], src_mask)
+        before = torch.cat([torch.full_like(tokens[:, :1], config.start_id), tokens[:, :-1]], dim=1)  # (B, T)
+        log_probs = log_softmax(model.decode(before, writer.memory, writer.src_mask))  # (B, T, V)
+    log_probs = log_probs.gather(2, tokens[:, :, None]).squeeze(2)  # (B, T)
+    return log_probs.masked_fill(after_the_end(tokens, config.eos_id), 0.0)
+
+
+def after_the_end(tokens: Tensor, eos_id: int) -> Tensor:
+    """True at what follows a text's first eos_id: (..., T) -> (..., T)."""
+    ends = (tokens == eos_id).long()
+    return ends.cumsum(-1) > ends

@@ -1,0 +1,90 @@
+"""What may come next, and with what probability."""
+
+import pytest
+import torch
+
+from tfm_lib.choices import check_rules, forbid, log_softmax, next_token_probs
+
+LOGITS = torch.tensor([0.5, 0.1, 0.3, 0.1]).log()
+
+
+def forbidden(written, size=6, eos_id=2, **rules):
+    out = forbid(torch.zeros(len(written), size), torch.tensor(written), eos_id, **rules)
+    assert set(out.flatten().tolist()) <= {0.0, -torch.inf}
+    return [[i for i, value in enumerate(row) if value == -torch.inf] for row in out.tolist()]
+
+
+def test_the_end_waits_for_the_minimum():
+    assert forbidden([[1]], min_new_tokens=2) == [[2]]
+    assert forbidden([[1, 5]], min_new_tokens=2) == [[2]]
+    assert forbidden([[1, 5, 5]], min_new_tokens=2) == [[]]
+
+
+def test_no_ngram_comes_twice():
+    written = [[1, 3, 4, 5, 3, 4], [1, 3, 4, 3, 5, 3], [1, 4, 4, 4, 4, 4]]
+    assert forbidden(written, no_repeat_ngram_size=3) == [[5], [], [4]]
+    assert forbidden(written, no_repeat_ngram_size=2) == [[5], [4, 5], [4]]
+    assert forbidden(written, no_repeat_ngram_size=1) == [[1, 3, 4, 5], [1, 3, 4, 5], [1, 4]]
+    assert forbidden(written, no_repeat_ngram_size=7) == [[], [], []]
+
+
+def test_the_start_token_is_part_of_an_ngram():
+    assert forbidden([[1, 3, 5, 1]], no_repeat_ngram_size=2) == [[3]]
+
+
+def test_both_rules_at_once_and_the_end_where_nothing_else_is_left():
+    assert forbidden([[1, 3, 1]], no_repeat_ngram_size=2, min_new_tokens=9) == [[2, 3]]
+    assert forbidden([[0, 1, 2]], size=3, no_repeat_ngram_size=1, min_new_tokens=9) == [[0, 1]]
+
+
+def test_logits_are_left_as_they_are():
+    logits = torch.randn(2, 6)
+    before = logits.clone()
+    out = forbid(logits, torch.tensor([[1, 3], [1, 4]]), 2, 5, 1)
+    assert torch.equal(logits, before)
+    assert torch.equal(out[out > -torch.inf], before[out > -torch.inf])
+
+
+def test_probabilities_by_hand():
+    def close(probs, *expected):
+        return torch.allclose(probs, torch.tensor(expected, dtype=torch.float32), atol=1e-6)
+
+    assert close(next_token_probs(LOGITS), 0.5, 0.1, 0.3, 0.1)
+    assert close(next_token_probs(LOGITS, temperature=0.5), 25 / 36, 1 / 36, 9 / 36, 1 / 36)
+    assert close(next_token_probs(LOGITS, top_k=2), 0.625, 0, 0.375, 0)
+    assert close(next_token_probs(LOGITS, top_k=9), 0.5, 0.1, 0.3, 0.1)
+    assert close(next_token_probs(LOGITS, top_p=0.49), 1, 0, 0, 0)
+    assert close(next_token_probs(LOGITS, top_p=0.51), 0.625, 0, 0.375, 0)
+    assert close(next_token_probs(LOGITS, top_p=0.85), 5 / 9, 1 / 9, 3 / 9, 0)  # of two equal ones, the first
+    assert close(next_token_probs(LOGITS, top_p=1e-9), 1, 0, 0, 0)
+    assert close(next_token_probs(LOGITS, top_k=2, top_p=0.6), 1, 0, 0, 0)  # top-k comes first: 0.625 is enough
+    assert close(next_token_probs(LOGITS, temperature=0.5, top_p=0.6), 1, 0, 0, 0)  # and temperature before both
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_single(dtype):
+    logits = torch.randn(3, 500).to(dtype)
+    assert next_token_probs(logits, top_p=0.9).dtype == log_softmax(logits).dtype == torch.float32
+    assert torch.allclose(next_token_probs(logits, top_p=0.9).sum(-1), torch.ones(3))
+    assert log_softmax(logits.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(temperature=0.0), "temperature must be positive, got 0.0"),
+        (dict(top_k=0), "at least 1, got 0; use None"),
+        (dict(top_p=0.0), r"in \(0, 1\], got 0.0"),
+        (dict(top_p=1.1), "got 1.1"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        next_token_probs(LOGITS, **wrong)
+
+
+def test_rules_that_cannot_be_are_refused():
+    check_rules(5, 5, 0)
+    for wrong, message in (((5, 6, 0), r"0..5, max_new_tokens, got 6"), ((5, -1, 0), "-1"), ((5, 0, -2), "got -2")):
+        with pytest.raises(ValueError, match=message):
+            check_rules(*wrong)

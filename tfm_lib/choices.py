@@ -1,0 +1,75 @@
+"""Choices: which tokens may come next, and with what probability."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def forbid(
+    logits: Tensor, written: Tensor, eos_id: int, min_new_tokens: int = 0, no_repeat_ngram_size: int = 0
+) -> Tensor:
+    """The logits or log-probabilities (B, V), with -inf at the tokens that may not follow `written` (B, 1 + t).
+
+    eos_id may not come before min_new_tokens others, and no n tokens in a row may come twice; the start token, with
+    which `written` begins, counts in these n. Where nothing else is left, eos_id is allowed after all.
+    """
+    length, n = written.shape[1], no_repeat_ngram_size
+    too_short, long_enough_to_repeat = length <= min_new_tokens, 0 < n <= length
+    if not (too_short or long_enough_to_repeat):
+        return logits
+    forbidden = torch.zeros_like(logits, dtype=torch.bool)
+    if long_enough_to_repeat:
+        ngrams = written.unfold(1, n, 1)  # (B, places, n)
+        would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
+        times = torch.zeros_like(logits, dtype=torch.int64).scatter_add(1, ngrams[:, :, -1], would_repeat.long())
+        forbidden = times > 0
+    if too_short:
+        forbidden[:, eos_id] = True
+    forbidden[:, eos_id] &= ~forbidden.all(-1)
+    return logits.masked_fill(forbidden, -torch.inf)
+
+
+def next_token_probs(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """What `sample` draws from: logits (..., V) -> probabilities (..., V) that sum to 1.
+
+    The logits are divided by the temperature; then all but the top_k most likely tokens get 0; then all but the
+    fewest most likely ones that together reach the probability top_p. What is left is scaled to sum to 1.
+    Raises ValueError for a temperature that is not positive, top_k below 1, top_p outside (0, 1].
+    Source: Fan et al. 2018, section 5 (top-k); Holtzman et al. 2020, section 3 (top-p); the order is `generate`'s.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive, got {temperature}; greedy is what 0 would mean")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k counts tokens and must be at least 1, got {top_k}; use None for all of them")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p is a probability in (0, 1], got {top_p}; use None for all tokens")
+    logits = logits / temperature
+    if top_k is not None:
+        least = logits.topk(min(top_k, logits.shape[-1])).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    probs = logits.softmax(-1, dtype=_at_least_float32(logits))
+    if top_p is not None:
+        ranked, order = probs.sort(dim=-1, descending=True, stable=True)
+        more_likely = F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))  # what all tokens before it have together
+        kept = ranked.masked_fill(more_likely >= top_p, 0.0)
+        probs = torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
+    return probs
+
+
+def _at_least_float32(logits: Tensor) -> torch.dtype:
+    return torch.promote_types(logits.dtype, torch.float32)
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Log-probabilities over the last axis, in float32 at least: sums of half-precision ones would be too coarse."""
+    return logits.log_softmax(-1, dtype=_at_least_float32(logits))
+
+
+def check_rules(max_new_tokens: int, min_new_tokens: int, no_repeat_ngram_size: int) -> None:
+    """Raise ValueError for values that `forbid` has no meaning for."""
+    if not 0 <= min_new_tokens <= max_new_tokens:
+        raise ValueError(f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {min_new_tokens}")
+    if no_repeat_ngram_size < 0:
+        raise ValueError(f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {no_repeat_ngram_size}")
