@@ -4,6 +4,7 @@ import base64
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tfm_lib.live import VIEW, Live
 from tfm_lib.quiz import LESSONS, quiz
 
 ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
 OPENING = "# 01 · X\n\n1. Third?\n2. Is $a < b$ in `x$y`?\n3. Second?"
 
@@ -268,3 +270,29 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
     assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/lessons").resolve()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UV is None, reason="uv installs the old version")
+def test_the_quiz_works_with_the_oldest_ipywidgets_which_is_that_of_colab(tmp_path, lessons):
+    [oldest] = [line for line in PROJECT["project"]["dependencies"] if line.startswith("ipywidgets")]
+    python = tmp_path / "colab" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "colab"], check=True)
+    packages = [oldest.replace(">=", "=="), "mistune"]
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", python, *packages], check=True)
+    code = f"""\
+from pathlib import Path
+import ipywidgets
+from tfm_lib import quiz
+
+quiz.LESSONS = Path({str(lessons)!r})
+live = quiz.quiz("01_x", opening=True)
+*asked, last = live.widget.children
+for question in asked:
+    question.children[2].children[0].click()
+print(ipywidgets.__version__, sorted(live._repr_mimebundle_()[0]), last.value)
+"""
+    ran = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(f"{oldest.split('>=')[1]} {sorted([VIEW, 'text/plain'])} "), ran.stdout
+    assert "3 of 3 right at the first try: you know this lesson, go on to 02 · Why." in ran.stdout
