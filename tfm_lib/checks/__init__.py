@@ -22,6 +22,7 @@ from tfm_lib.checks.verdict import SIGNS, judge
 TOPICS = {
     "attention": "01",
     "masked_softmax": "02",
+    "multi_head_attention": "03",
     "positional_encoding": "04",
     "layers": "05",
 }
