@@ -115,6 +115,8 @@ MUTATIONS = [
     Mutation("gradients pile up", "training", "    optimizer.zero_grad()\n", "", "test_training"),
     Mutation("resumed run sees the first batches again", "training", "for indices in plan[done:]", "for indices in plan[0:]", "test_training"),
     Mutation("random state not restored", "training", "    torch.set_rng_state(", "    (lambda state: None)(", "test_training"),
+    Mutation("a row falls to no worker", "workers", "range(rank, len(batch.src), number)", "range(rank, len(batch.src) - 1, number)", "test_workers"),
+    Mutation("a share counts by its rows", "workers", "part = int(own.labels.ne(PAD_ID).sum()) / int(batch.labels.ne(PAD_ID).sum())", "part = len(own.labels) / len(batch.labels)", "test_workers"),
     Mutation("altered checkpoint accepted", "checkpoints", "if checksum != _checksum(tensors, text):", "if False:", "test_checkpoints"),
     Mutation("checkpoint written in place", "checkpoints", "part = path.with_name(path.name + \".part\")", "part = path", "test_checkpoints"),
     Mutation("exact match for every prefix", "scoring", "text.lower() == reference.lower()", "reference.lower().startswith(text.lower())", "test_scoring"),

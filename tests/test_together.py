@@ -196,7 +196,7 @@ def start(*arguments: str) -> subprocess.Popen:
 def ended(process: subprocess.Popen) -> tuple[int, str]:
     """The exit status, and the last line of what was told; no process is left."""
     try:
-        status = process.wait(timeout=100)
+        status = process.wait(timeout=200)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -236,7 +236,7 @@ def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    process = start("--workers", "2", "--steps", "200")
+    process = start("--workers", "2", "--steps", "60")
     goes_on = f"{PATH} is whole, and the same command with --resume goes on from it"
     for number in (3, 1):
         wait_for_training(process)

@@ -155,7 +155,8 @@ def joined(device: torch.device) -> Iterator[None]:
 
     `train` does it where the caller has not. Once in a process: torch can't do it twice.
     """
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    on_gpu = device.type == "cuda"
+    dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
     try:
         yield
     finally:
