@@ -17,7 +17,7 @@ from tests.proof import author, cells, lint, outputs
 from tests.test_questions import CHOSEN, GOOD, WITH_CHOICES, write_lesson
 from tfm_lib import quiz as module
 from tfm_lib.figure import Figure
-from tfm_lib.live import VIEW, Live
+from tfm_lib.live import VIEW, Live, store_static_forms
 from tfm_lib.quiz import LESSONS, quiz
 
 ROOT = Path(__file__).parent.parent
@@ -246,6 +246,20 @@ def test_a_quiz_is_built_of_what_every_front_end_draws(lessons):
 
 # ----------------------------------------------------------------------------------------------------
 # Where it is found, and what it costs.
+
+
+def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+
+    view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
+    book = cells.notebook(cells.code("quiz"), cells.code("print(1)"))
+    book.cells[0].outputs = [cells.nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
+    book.cells[1].outputs = [cells.nbformat.v4.new_output("stream", text="1")]
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.live.store_static_forms")
+    manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
+    saved = cells.read(tmp_path / "lesson.ipynb")
+    assert saved.cells[0].outputs[0].data == {"text/plain": "Quiz."} and saved.cells[1].outputs[0].text == "1"
+    store_static_forms({"type": "file", "content": "text"})
 
 
 def test_widgets_load_only_with_the_quiz():

@@ -89,6 +89,7 @@ def lab(args: argparse.Namespace) -> None:
     root = ROOT if folder.is_relative_to(ROOT) else folder
     options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
     options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options.append("--FileContentsManager.pre_save_hook=tfm_lib.live.store_static_forms")
     if not _has_browser():
         options.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:

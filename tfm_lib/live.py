@@ -9,6 +9,18 @@ if TYPE_CHECKING:  # loads only where a control is made
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+def store_static_forms(model: dict[str, Any], **_: Any) -> None:
+    """What JupyterLab runs before it saves a file: takes the views out of a notebook whose outputs have a static form.
+
+    A view names a control of one kernel. Without this, a lesson opened again shows an error in its place.
+    """
+    if model["type"] == "notebook":
+        for cell in model["content"]["cells"]:
+            for output in cell.get("outputs", []):
+                if "text/plain" in output.get("data", {}):
+                    output["data"].pop(VIEW, None)
+
+
 class Live:
     """A widget and its static form in one output: a page with a kernel shows the one, any other page the other.
 
