@@ -26,6 +26,7 @@ def test_no_ngram_comes_twice():
     assert forbidden(written, no_repeat_ngram_size=2) == [[5], [4, 5], [4]]
     assert forbidden(written, no_repeat_ngram_size=1) == [[1, 3, 4, 5], [1, 3, 4, 5], [1, 4]]
     assert forbidden(written, no_repeat_ngram_size=7) == [[], [], []]
+    assert forbidden([[4, 4, 4], [4, 4, 5]], no_repeat_ngram_size=3) == [[4], []]  # the second would overlap the first
 
 
 def test_the_start_token_is_part_of_an_ngram():

@@ -52,7 +52,7 @@ def lively(seed, **changes):
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2), (0, 3, 0)])
 def test_greedy_is_plain_greedy_on_ragged_batches(norm_first, ids):
     pad_id, start_id, eos_id = ids
-    for seed in range(8):
+    for seed in range(4):
         model = lively(seed, norm_first=norm_first, pad_id=pad_id, start_id=start_id, eos_id=eos_id)
         torch.manual_seed(seed)
         src = random_ids(5, 7, high=8)
