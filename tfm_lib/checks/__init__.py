@@ -25,6 +25,8 @@ TOPICS = {
     "multi_head_attention": "03",
     "positional_encoding": "04",
     "layers": "05",
+    "full_model": "06",
+    "training_on_toy_summaries": "07",
 }
 
 
