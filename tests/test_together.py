@@ -21,12 +21,15 @@ import torch
 from torch import distributed
 
 from tests.test_train_command import LEFT_BEHIND, write_pairs
-from tests.test_training import EXAMPLES, RECIPE, VOCABULARY, go_on, same_weights
+from tests.test_training import EXAMPLES as OF_ONE_LENGTH
+from tests.test_training import RECIPE, VOCABULARY, go_on, same_weights
 from tfm_lib import training, workers
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 
 ROOT = Path(__file__).resolve().parent.parent
+# Summaries of many lengths, so that rows and labels are shared out differently.
+EXAMPLES = replace(OF_ONE_LENGTH, summaries=[ids * (n % 3 + 1) for n, ids in enumerate(OF_ONE_LENGTH.summaries)])
 FIFTY = replace(RECIPE, steps=50, warmup_steps=10)
 HALF = 4  # of the seven steps of RECIPE
 
@@ -161,7 +164,7 @@ def test_two_workers_go_on_from_one_process(together: Run) -> None:
 
 
 def test_one_process_goes_on_from_two_workers(together: Run) -> None:
-    _, history = go_on(together.folder / "together.safetensors")
+    _, history = go_on(together.folder / "together.safetensors", EXAMPLES)
     expected = together.seen[0]["with dropout"]
     assert history.loss[:HALF] == expected[:HALF] and len(history.loss) == len(expected)
     assert gap(expected, history.loss) < 0.2, "its dropout draws other numbers"
@@ -265,7 +268,7 @@ def test_the_newsroom_is_learned_alike(tmp_path: Path, monkeypatch: pytest.Monke
     for number in (1, 2):
         command = [sys.executable, "-m", "tfm_lib", "train", "--task", "newsroom", "--device", "cpu"]
         ours = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        subprocess.run([*command, "--workers", str(number), "--minutes", "0.5"], env=ours, check=True, timeout=300)
+        subprocess.run([*command, "--workers", str(number), "--minutes", "1"], env=ours, check=True, timeout=400)
         losses.append(History.load(Path("runs/newsroom-seed0/history.json")).loss[:50])
         Path("runs/newsroom-seed0/checkpoint.safetensors").unlink()
     assert len(losses[0]) == len(losses[1]) == 50

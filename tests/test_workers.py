@@ -11,7 +11,8 @@ from tests.test_training import EXAMPLES, small_model
 from tfm_lib import training, workers
 from tfm_lib.summaries import PAD_ID, Batch
 
-BATCH = Batch.of(EXAMPLES.articles[:5], EXAMPLES.summaries[:5])
+# Summaries of many lengths, so that rows and labels are shared out differently.
+BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumerate(EXAMPLES.summaries[:5])])
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7])
@@ -25,9 +26,9 @@ def test_every_row_falls_to_one_worker(number: int) -> None:
 
 
 def test_a_part_counts_labels_not_rows() -> None:
-    labels = torch.tensor([[5, 5, 5], [5, 2, PAD_ID], [2, PAD_ID, PAD_ID]])
+    labels = torch.tensor([[5, 5, 5], [2, PAD_ID, PAD_ID], [5, 2, PAD_ID]])
     batch = Batch(labels, labels, labels)
-    assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([4 / 6, 2 / 6])
+    assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
 
 
 def test_the_shares_gradients_add_up_to_the_whole() -> None:
