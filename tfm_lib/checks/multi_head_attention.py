@@ -13,7 +13,7 @@ from tfm_lib.checks.exercise import Draw, Inputs, exercise
 @exercise(
     difficulty=1,
     minutes=5,
-    trains="what heads of a free width cost",
+    trains="counting parameters from shapes",
     right="What counts is the sum of the two widths: a number less for each key pays for a number more in each value.",
 )
 def parameters() -> int:
@@ -357,7 +357,7 @@ def heads_that_share(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=4,
     minutes=20,
-    trains="heads that share keys and values",
+    trains="reducing the new to the known",
     right="A model that writes has to keep all keys and values (lesson 08), so many large ones share them in this way.",
     cases=heads_that_share,
 )
