@@ -251,7 +251,7 @@ Masks = tuple[Tensor, Tensor, Tensor]
     difficulty=3,
     minutes=12,
     trains="the masks of the three attentions",
-    right="BART and Marian start with such ids, and a start sign that is hidden takes the first word's only key away.",
+    right="Marian and T5 start with such an id; to hide it takes away the only key that the first place has.",
     cases=padded_sentences,
 )
 def masks(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
