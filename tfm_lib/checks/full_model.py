@@ -260,8 +260,8 @@ def masks(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
 
 
 @masks.mistake
-def both_from_the_target(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
-    """Two are wrong: the decoder's mask hides the start sign, and cross-attention must hide the source's padding."""
+def as_they_were(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
+    """Those are the masks as they were, two of them wrong. What may the first place see, and who is a key across?"""
     across = (tgt != pad_id)[:, :, None].expand(-1, -1, src.shape[1])
     return start_hidden(src, tgt, pad_id)[0], start_hidden(src, tgt, pad_id)[1], across
 

@@ -210,8 +210,8 @@ def prenorm(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 
 @prenorm.mistake
-def norm_on_the_way(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """Your residual adds to the normed vector; the way around must carry `x` as it came. The end needs a norm, too."""
+def as_it_was(x: Tensor, weights: list[Tensor]) -> Tensor:
+    """That is the stack as it was, with two mistakes. If all weights are 0, what comes out, and what should?"""
     for weight in weights:
         x = normed(x)
         x = x + (x @ weight).relu()
@@ -229,7 +229,7 @@ def no_final_norm(x: Tensor, weights: list[Tensor]) -> Tensor:
 @prenorm.mistake
 def norm_on_the_way_and_at_the_end(x: Tensor, weights: list[Tensor]) -> Tensor:
     """The norm at the end is right; your residual still adds to the normed vector, and not to `x` as it came."""
-    return normed(norm_on_the_way(x, weights))
+    return normed(as_it_was(x, weights))
 
 
 @prenorm.mistake
