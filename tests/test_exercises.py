@@ -5,6 +5,7 @@ What a learner copies out of the notebook is what is run here, cell by cell, in 
 
 import ast
 import contextlib
+import copy
 import functools
 import io
 import itertools
@@ -21,6 +22,7 @@ import torch
 from tests.proof import cells
 from tfm_lib import checks
 from tfm_lib.checks import progress_file, running, verdict
+from tfm_lib.checks.comparing import difference
 from tfm_lib.checks.exercise import Exercise
 from tfm_lib.checks.exercise import exercise as make_exercise
 from tfm_lib.checks.verdict import Verdict, judge
@@ -277,7 +279,12 @@ def prints(x):
         (prints, "right", "Yes."),
         (lambda x: refuses(x), "wrong", "is there a `return`?"),
         (lambda x: x.clamp(min=0) if x is not None else 0, "wrong", "should refuse this input with a ValueError"),
-        (lambda x: x.clamp(min=0), "wrong", "It raised AttributeError"),
+        (lambda x: x.clamp(min=0), "wrong", "It should refuse this input with a ValueError, and raised AttributeError"),
+        (lambda x: x.no_such_thing, "wrong", "It raised AttributeError"),
+        (lambda y: refuses(y) or y.clamp(min=0), "right", "Yes."),
+        (lambda x: refuses(x) or x.clone().relu_(), "wrong", "it comes from `relu_`, and the task is without it"),
+        (lambda x: refuses(x) or (len(x) and x.clamp(min=0)), "right", "Yes."),
+        (lambda x: refuses(x) or x.clamp(min=0) * 1.001, "wrong", "Some values differ."),
         (lambda x: refuses(x) or x.clamp(min=0)[None], "wrong", "The shape is (1, 2), and should be (2,)."),
         (lambda x: refuses(x) or x.clamp(min=0).double(), "wrong", "type float64, and should be float32"),
         (lambda x: refuses(x) or x.clamp(min=0) / 0, "wrong", "There is nan in it"),
@@ -289,6 +296,36 @@ def test_the_engine_says_what_is_wrong(answer, state, words):
     found = judge(positive, answer)
     assert found.state == state and words in found.why
     assert ("printed   seen" in str(found)) == (answer is prints)
+
+
+@pytest.mark.parametrize(
+    ("expected", "came", "agree"),
+    [
+        (16000, 16001, False),
+        (16000, 16000.0, True),
+        (1e-6, 0.0, False),
+        (0.0, 1e-9, True),
+        (torch.tensor([1e-6, 2e-6]), torch.zeros(2), False),
+        (torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-7]), True),
+        (torch.zeros(2), torch.full((2,), 1e-7), True),
+        (torch.tensor([torch.nan, 1.0]), torch.tensor([torch.nan, 1.0]), True),
+        ("Encoder", " encoder", True),
+        ((1, [2.0]), [1, (2.0,)], True),
+        (torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), False),
+    ],
+)
+def test_how_near_is_near_enough(expected, came, agree):
+    assert (difference(expected, came, 1e-4) is None) == agree
+
+
+def test_an_unchanged_module_is_not_called_changed():
+    linear = torch.nn.Linear(2, 2)
+    assert difference(linear, copy.deepcopy(linear), 0.0) is None
+
+
+def test_values_that_look_alike_are_shown_with_more_digits():
+    found = judge(positive, lambda x: refuses(x) or x.clamp(min=0) * 1.0002)
+    assert "expected  [1, 0]" in str(found) and "came      [1.0002" in str(found)
 
 
 def test_an_endless_loop_ends_after_three_seconds():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MOST = 300  # characters of a value that a line shows
 
@@ -15,7 +15,8 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
     """A sentence on the first difference, None if there is none.
 
     Types come first, then shapes, then values, so that nothing large is computed for a value of the wrong form.
-    A number may come as one of numpy or as a tensor without axes, and a tuple as a list.
+    A number may come as one of numpy or as a tensor without axes, and a tuple as a list. The tolerance is relative: to
+    a number itself, to the largest entry of a tensor; whole numbers are exact, and the case of letters is free.
     """
     if isinstance(expected, Tensor):
         return _tensors(expected, came, tolerance)
@@ -26,11 +27,15 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
     if isinstance(expected, bool) or expected is None or isinstance(expected, str):
         if type(came) is not type(expected):
             return f"What came is {kind(came)}, and {kind(expected)} is wanted."
+        if isinstance(expected, str) and isinstance(came, str):
+            came, expected = came.strip().casefold(), expected.strip().casefold()
         return None if came == expected else "The value differs."
     if isinstance(expected, numbers.Real):
         if isinstance(came, bool) or not isinstance(came, numbers.Real):
             return f"What came is {kind(came)}, and a number is wanted."
-        close = math.isclose(came, expected, rel_tol=tolerance, abs_tol=tolerance)
+        if isinstance(expected, int):
+            return None if came == expected else "The number differs."
+        close = math.isclose(came, expected, rel_tol=tolerance, abs_tol=tolerance * _zero(abs(float(expected))))
         return None if close or (math.isnan(came) and math.isnan(expected)) else "The number differs."
     if isinstance(expected, tuple | list):
         if not isinstance(came, tuple | list):
@@ -44,7 +49,14 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
         if came.keys() != expected.keys():
             return f"The keys are {sorted(map(str, came))}, and should be {sorted(map(str, expected))}."
         return _first(expected.items(), came, tolerance)
+    if isinstance(expected, nn.Module) and type(came) is type(expected):
+        return difference(dict(expected.state_dict()), dict(came.state_dict()), tolerance)
     return None if type(came) is type(expected) and came == expected else f"What came is {kind(came)}."
+
+
+def _zero(size: float) -> float:
+    """What a difference is measured by besides the expected value: 1 where that is zero, or zero but for rounding."""
+    return 1.0 if size < 1e-12 else 0.0
 
 
 def _first(wanted: Any, came: Any, tolerance: float) -> str | None:
@@ -69,7 +81,10 @@ def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
         return None if torch.equal(came, expected) else "Some values differ."
     if (came.isnan() & ~expected.isnan()).any():
         return "There is nan in it where no nan should be."
-    close = torch.allclose(came, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    finite = expected[expected.isfinite()].abs()
+    largest = finite.max().item() if finite.numel() else 0.0  # rounding in a small entry is of the largest one's size
+    absolute = tolerance * (largest + _zero(largest))
+    close = torch.allclose(came, expected, rtol=tolerance, atol=absolute, equal_nan=True)
     return None if close else "Some values differ."
 
 
@@ -84,35 +99,41 @@ def kind(value: Any) -> str:
         "int": "an integer",
     }
     words |= {"ndarray": "an array of numpy", "float": "a number", "function": "a function", "type": "a class"}
-    return words.get(name) or (f"an {name}" if name[0] in "aeiou" else f"a {name}")
+    return words.get(name) or (f"an {name}" if name[0].lower() in "aeiou" else f"a {name}")
 
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def show(value: Any) -> str:
+def show(value: Any, digits: int = 4) -> str:
     """A value in one line: a tensor by its numbers, its shape and, where it is not float32, its type."""
     if isinstance(value, Tensor):
         if value.numel() > MOST or value.device.type == "meta" or value.layout != torch.strided:
             return f"a tensor of shape {tuple(value.shape)}"
         dtype = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", {_name(value.dtype)}"
-        text = _numbers(value.detach().tolist())
+        text = _numbers(value.detach().tolist(), digits)
         return f"{_short(text)}  {tuple(value.shape)}{dtype}" if value.dim() else f"{text}{dtype}"
-    if isinstance(value, tuple | list) and len(value) < MOST and any(isinstance(part, Tensor) for part in value):
-        return _short("(" + ", ".join(map(show, value)) + ")")
-    if isinstance(value, float | tuple | list) and not (isinstance(value, tuple | list) and len(value) > MOST):
-        return _short(_numbers(value))
-    if isinstance(value, str | bytes | int | dict | set | bool | None):
+    if isinstance(value, tuple | list | dict) and len(value) > MOST:
+        return f"{kind(value)} of {len(value)}"
+    if isinstance(value, dict):
+        return _short("{" + ", ".join(f"{key!r}: {show(part, digits)}" for key, part in value.items()) + "}")
+    if isinstance(value, tuple | list) and any(isinstance(part, Tensor) for part in value):
+        text = ", ".join(show(part, digits) for part in value)
+        return _short(f"[{text}]" if isinstance(value, list) else f"({text})")
+    if isinstance(value, float | tuple | list):
+        return _short(_numbers(value, digits))
+    if isinstance(value, str | bytes | int | set | None):
         return _short(repr(value)) if not isinstance(value, int) or abs(value) < 10**MOST else "an enormous integer"
     return kind(value)
 
 
-def _numbers(value: Any) -> str:
-    """Nested lists of numbers with at most four decimals, and no -0."""
+def _numbers(value: Any, digits: int) -> str:
+    """Nested lists of numbers with so many significant digits, and no -0."""
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_numbers, value)) + "]"
-    return f"{value + 0.0:.4g}" if isinstance(value, float) else repr(value)
+        text = ", ".join(_numbers(part, digits) for part in value)
+        return f"[{text}]" if isinstance(value, list) else f"({text})"
+    return f"{value + 0.0:.{digits}g}" if isinstance(value, float) else repr(value)
 
 
 def _short(text: str) -> str:

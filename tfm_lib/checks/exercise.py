@@ -1,5 +1,6 @@
 """The one shape of all exercises: a reference, the inputs to try it on, and the mistakes that learners make."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,11 @@ class Exercise:
 
 
 def _call(answer: Callable, **inputs: Any) -> Any:
+    """By name, or by position where a learner has renamed the arguments."""
+    try:
+        inspect.signature(answer).bind(**inputs)
+    except (TypeError, ValueError):
+        return answer(*inputs.values())
     return answer(**inputs)
 
 
@@ -82,7 +88,7 @@ def exercise(
         cases: yields inputs by name, the smallest ones first, since a diagnosis shows them. Without it the reference
             takes no arguments, and the answer is a value: a prediction, a number that explains.
         call: `call(answer, **inputs)`, where an answer is used in another way than `answer(**inputs)`, as a class is.
-        tolerance: how far numbers may be off, relative to the expected ones and absolute.
+        tolerance: how far numbers may be off, relative to the expected ones (see `comparing.difference`).
         without: names of torch's functions that an answer has to do without, such as "tril".
         most_calls: how many calls of torch's functions an answer may make, at most.
     """

@@ -3,6 +3,7 @@
 import ctypes
 import io
 import random
+import sys
 import threading
 import time
 import warnings
@@ -20,7 +21,7 @@ from tfm_lib.checks.comparing import difference
 from tfm_lib.checks.exercise import Exercise, Inputs
 
 SECONDS = 3.0
-UNCOUNTED = ("__get__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")
+UNCOUNTED = ("__get__", "__len__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")
 
 
 class OutOfTime(BaseException):
@@ -39,7 +40,7 @@ class Outcome:
     def agrees(self, other: "Outcome", tolerance: float) -> bool:
         """Whether this gave the value that the other, ours, gave, or raised the same kind of error."""
         if self.error or other.error:
-            return type(self.error) is type(other.error)
+            return self.error is not None and other.error is not None and isinstance(self.error, type(other.error))
         return difference(other.value, self.value, tolerance) is None
 
 
@@ -92,6 +93,17 @@ def _state_restored() -> Iterator[None]:
             torch.set_default_dtype(dtype)
 
 
+@contextmanager
+def _stop_unheard() -> Iterator[None]:
+    """Where the stop strikes Python's own tidying up, Python prints a note that says nothing to a learner."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda event: None if event.exc_type is OutOfTime else before(event)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any, str]:
     """Calls `function` in a thread of its own; returns what it returned and what it printed.
 
@@ -110,7 +122,7 @@ def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any,
             errors.append(error)
 
     printed = io.StringIO()
-    with _state_restored(), redirect_stdout(printed), warnings.catch_warnings():
+    with _state_restored(), _stop_unheard(), redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         thread = threading.Thread(target=work, daemon=True)
         thread.start()

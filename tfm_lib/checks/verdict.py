@@ -34,7 +34,8 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
     try:
         verdict, printed = guarded(lambda: _judge(exercise, answer))
     except OutOfTime:
-        why = f"It did not come to an end within {SECONDS:.0f} seconds: is there a loop that never stops?"
+        loop = "is there a loop that never stops, or a very slow one?"
+        why = f"It did not come to an end within {SECONDS:.0f} seconds: {loop}"
         return Verdict(exercise.name, "wrong", why)
     except BaseException as error:  # an answer whose very comparison fails
         return Verdict(exercise.name, "wrong", f"What came cannot be read ({type(error).__name__}).")
@@ -65,13 +66,14 @@ def _judge(exercise: Exercise, answer: Any) -> Verdict:
         why = _mistake(exercise, outcomes) or _generic(came, wanted, exercise.tolerance)
         given = [f"{name} = {show(value)}" for name, value in inputs.items()]
         lines = [f"{'' if place else 'for':<9} {line}" for place, line in enumerate(given)]
-        if wanted.error or exercise.cases:  # a value is not given away
-            lines.append(f"expected  {_shown(wanted)}")
-        return verdict("wrong", why, *lines, f"came      {_shown(came)}")
+        digits = 4 if _shown(wanted, 4) != _shown(came, 4) else 9
+        if exercise.cases:  # a value is not given away
+            lines.append(f"expected  {_shown(wanted, digits)}")
+        return verdict("wrong", why, *lines, f"came      {_shown(came, digits)}")
     for _, came, _ in outcomes:
         if came.changed:
             return verdict("wrong", f"The result is right, but {_changes(came)}")
-        if used := [name for name in came.calls if name in exercise.without]:
+        if used := [name for name in came.calls if name.rstrip("_") in exercise.without]:
             return verdict("wrong", f"The result is right, but it comes from `{used[0]}`, and the task is without it.")
         if exercise.most_calls is not None and len(came.calls) > exercise.most_calls:
             calls = f"{len(came.calls)} calls of torch ({', '.join(came.calls[:12])}), and {exercise.most_calls}"
@@ -104,7 +106,12 @@ def _generic(came: Outcome, wanted: Outcome, tolerance: float) -> str:
     """What can be said of any answer."""
     if came.error:
         message = " ".join(str(came.error).split())[:200]
-        return f"It raised {type(came.error).__name__}{_line(came.error)}{f': {message}' if message else '.'}"
+        raised = f"raised {type(came.error).__name__}{_line(came.error)}{f': {message}' if message else '.'}"
+        return (
+            f"It should refuse this input with a {type(wanted.error).__name__}, and {raised}"
+            if wanted.error
+            else (f"It {raised}")
+        )
     if wanted.error:
         return f"It should refuse this input with a {type(wanted.error).__name__}, and gave a result."
     if came.changed:
@@ -125,5 +132,5 @@ def _line(error: BaseException) -> str:
     return f" in `{lines[-1]}`" if lines and lines[-1] else ""
 
 
-def _shown(result: Outcome) -> str:
-    return f"{type(result.error).__name__}" if result.error else show(result.value)
+def _shown(result: Outcome, digits: int) -> str:
+    return type(result.error).__name__ if result.error else show(result.value, digits)
