@@ -150,6 +150,14 @@ def test_an_exercise_knows_at_least_three_mistakes(exercise):
     assert all(re.fullmatch(r"[A-Z`].+[.?]", word) for word in words)
 
 
+@each_exercise
+def test_a_reference_raises_nothing_but_a_refusal(exercise):
+    """Otherwise every answer that raises the same would pass."""
+    if exercise.cases:
+        errors = [running.outcome(exercise, exercise.reference, inputs).error for inputs in exercise.inputs()]
+        assert not all(errors) and {type(error) for error in errors} <= {type(None), ValueError, TypeError}, errors
+
+
 @pytest.mark.parametrize(("exercise", "mistake"), mistakes())
 def test_a_mistake_gets_its_own_diagnosis(exercise, mistake):
     found = judge(exercise, mistake if exercise.cases else mistake())
@@ -417,12 +425,13 @@ def wild_answers(exercise: Exercise) -> list[tuple[str, object]]:
 
 
 def assert_harmless(exercise: Exercise, answer: object) -> None:
-    before = torch.get_rng_state(), torch.get_default_dtype()
+    before = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         found = judge(exercise, answer)
     assert found.state == "wrong" and found.why and str(found).startswith("✗"), found
     assert len(str(found)) < 5000 and printed.getvalue() == ""
-    assert torch.equal(before[0], torch.get_rng_state()) and before[1] == torch.get_default_dtype()
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == before[1:]
 
 
 @pytest.fixture

@@ -81,7 +81,8 @@ def outcome(exercise: Exercise, answer: Any, inputs: Inputs) -> Outcome:
 
 @contextmanager
 def _state_restored() -> Iterator[None]:
-    """Random numbers and torch's default type afterwards are those from before."""
+    """Random numbers, torch's default type and number of threads afterwards are those from before."""
+    threads = torch.get_num_threads()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     of_python, of_numpy, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
     with torch.random.fork_rng(devices=list(devices)):
@@ -91,6 +92,7 @@ def _state_restored() -> Iterator[None]:
             random.setstate(of_python)
             np.random.set_state(of_numpy)
             torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -117,6 +119,7 @@ def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any,
 
     def work() -> None:
         try:
+            torch.set_num_threads(1)  # for tensors this small more of them only wait, on busy cores for seconds
             results.append(function())
         except BaseException as error:
             errors.append(error)
