@@ -98,12 +98,13 @@ def _state_restored() -> Iterator[None]:
 @contextmanager
 def _stop_unheard() -> Iterator[None]:
     """Where the stop strikes Python's own tidying up, Python prints a note that says nothing to a learner."""
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda event: None if event.exc_type is OutOfTime else before(event)
+    unraisable, in_thread = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = lambda event: None if event.exc_type is OutOfTime else unraisable(event)
+    threading.excepthook = lambda event: None if event.exc_type is OutOfTime else in_thread(event)
     try:
         yield
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook, threading.excepthook = unraisable, in_thread
 
 
 def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any, str]:
@@ -132,7 +133,7 @@ def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any,
         with suppress(KeyboardInterrupt):  # a reader who stops the cell stops the answer
             thread.join(seconds)
         give_up = time.monotonic() + 1
-        while thread.is_alive() and time.monotonic() < give_up:
+        while thread.is_alive() and not (results or errors) and time.monotonic() < give_up:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(OutOfTime))
             thread.join(0.05)
     if results:
