@@ -17,18 +17,6 @@ from tfm_lib.questions import Choice, Lesson, Question, read_course, read_lesson
 
 LESSONS = Path(__file__).parent.parent / "notebooks"
 COURSE = read_course(LESSONS)
-WITH_CHOICES = [lesson for lesson in COURSE if any(question.choices for question in lesson.questions)]
-# Those that may still do without; empty when each has them.
-WITHOUT_CHOICES = {
-    "00_start_here",
-    "01_attention",
-    "02_masked_softmax",
-    "03_multi_head_attention",
-    "04_positional_encoding",
-    "05_layers",
-    "06_full_model",
-    "07_training_on_toy_summaries",
-}
 PATHS = sorted(LESSONS.glob("*.ipynb"))
 GOOD = "**Why $x$?**\n\n<details><summary>Answer</summary>\n\nBecause.\n\nReally.\n\n</details>"
 CHOSEN = """\
@@ -101,12 +89,10 @@ def test_the_opening_questions_are_answered_at_the_end(lesson):
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_every_question_of_a_lesson_has_choices(lesson):
-    if lesson.name in WITHOUT_CHOICES and not any(question.choices for question in lesson.questions):
-        return
     assert [question.question for question in lesson.questions if not question.choices] == []
 
 
-@pytest.mark.parametrize("lesson", WITH_CHOICES, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_who_does_not_know_the_answer_cannot_guess_it(lesson):
     right = Counter(choice.letter for question in lesson.questions for choice in question.choices if not choice.why_not)
     assert max(right.values()) <= len(lesson.questions) / 2, f"the right choice is too often the same: {right}"
