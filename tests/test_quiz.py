@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from tests.proof import author, cells, lint, outputs
-from tests.test_questions import CHOSEN, GOOD, WITH_CHOICES, write_lesson
+from tests.test_questions import CHOSEN, COURSE, GOOD, write_lesson
 from tfm_lib import quiz as module
 from tfm_lib.figure import Figure
 from tfm_lib.live import VIEW, Live, store_static_forms
@@ -150,7 +150,7 @@ def test_what_cannot_be_asked_is_refused(lessons):
         quiz("01_x")
 
 
-@pytest.mark.parametrize("lesson", WITH_CHOICES, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_the_quizzes_of_a_real_lesson_can_be_won(lesson):
     for opening, asked in ((False, lesson.questions), (True, lesson.opening)):
         page = Page(quiz(lesson.name, opening))
@@ -173,6 +173,14 @@ def bundles(live: Live) -> list[dict]:
     if "image/png" in data:
         data["image/png"] = base64.b64encode(data["image/png"]).decode()  # as files have it
     return [nbformat.v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
+
+
+@pytest.mark.parametrize("path", sorted(LESSONS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_lesson_opens_and_closes_with_its_quiz(path):
+    sources = [cell.source for cell in cells.code_cells(cells.read(path))]
+    opening = [n for n, source in enumerate(sources) if f'quiz("{path.stem}", opening=True)' in source]
+    closing = [n for n, source in enumerate(sources) if f'quiz("{path.stem}")' in source]
+    assert len(opening) == len(closing) == 1 and opening < closing
 
 
 def test_the_static_form_says_how_to_get_the_quiz(lessons):
