@@ -39,6 +39,9 @@ MAY_IMPORT = {
     "flashcards": {"questions"},
     "live": set(),
     "quiz": {"live", "questions"},
+    "controls": {"figure", "live"},
+    "widgets": {"controls", "figure", "live", "masks"},
+    "clocks": {"controls", "figure", "live", "positions"},
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
 

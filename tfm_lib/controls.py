@@ -1,0 +1,94 @@
+"""What every control is made of: knobs, a picture that follows them, and under it in words what the picture says."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+from ipywidgets import HTML, Image, VBox, Widget
+from matplotlib.artist import Artist
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image as Pixels
+
+from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure
+from tfm_lib.live import Live
+
+KNOB = {"style": {"description_width": "8em"}, "layout": {"width": "26em"}}  # so that those of a column line up
+
+
+class Layout(NamedTuple):
+    """The axes of a control: what moves on them, from back to front, and the function that moves it."""
+
+    moving: Sequence[Artist]
+    update: Callable[..., None]
+
+
+class Screen:
+    """A figure on the screen, with its message under it as a line of text, which a screen reader can read.
+
+    The figure as it is now becomes the static form. From then on its layout stands still, and only what moves is drawn
+    anew, over a stored picture of all else; `show` does so, and renews that picture where something else has changed.
+    """
+
+    def __init__(self, figure: Figure, moving: Sequence[Artist]) -> None:
+        self.figure, self._moving = figure, moving
+        self._static = figure._repr_mimebundle_()
+        layout = figure.get_layout_engine()
+        self._share = 1 - layout.get()["rect"][1] if layout else 1  # of the picture in the height; below is the caption
+        figure.set_layout_engine("none")
+        for caption in figure.findobj(lambda artist: artist.get_gid() == "caption"):
+            caption.set_visible(False)
+        for artist in moving:
+            artist.set_animated(True)  # left out by draw(), and no reason to draw the rest anew
+        figure.stale = True
+        self._canvas = FigureCanvasAgg(figure)
+        self._background: Any = None
+        width = f"{round(figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH)}px"
+        self.image = Image(format="png", layout={"width": width, "max_width": "100%", "height": "auto"})
+        self.words = HTML(layout={"max_width": width})
+        self.show(figure.alt)
+
+    def show(self, message: str) -> None:
+        """Draw what moves as it is now; the message says what there is to see."""
+        if self.figure.stale:
+            self._canvas.draw()
+            self._background = self._canvas.copy_from_bbox(self.figure.bbox)
+        self._canvas.restore_region(self._background)
+        for artist in self._moving:
+            artist.draw(self._canvas.get_renderer())
+        pixels = np.asarray(self._canvas.buffer_rgba())
+        picture = Pixels.fromarray(pixels[: round(self._share * len(pixels))]).convert("RGB")
+        png = BytesIO()
+        picture.save(png, "png", compress_level=1)  # quick to write; it is never stored
+        self.image.tooltip = message  # ipywidgets knows no alt text; a title is read aloud in its place
+        self.words.value = f'<p style="line-height: 1.4; margin: 0">{escape(message)}</p>'
+        self.image.value = png.getvalue()
+
+    def live(self, *knobs: Widget) -> Live:
+        """The control: the knobs, the picture under them, and the message under the picture."""
+        return Live(VBox([*knobs, self.image, self.words]), *self._static)
+
+
+def control(
+    height: float, look: Callable[[], tuple[tuple, str]], lay_out: Callable[[Figure], Layout], *knobs: Widget
+) -> Live:
+    """A picture of `height` inches that follows its knobs.
+
+    `look` reads the knobs and returns what is to be shown, and the message; `lay_out` draws the axes once. What `look`
+    returned is handed to the layout's `update`.
+    """
+    shown, message = look()
+    figure = Figure(message, height)
+    layout = lay_out(figure)
+    layout.update(*shown)
+    screen = Screen(figure, layout.moving)
+
+    def turned(_: Any) -> None:
+        shown, message = look()
+        layout.update(*shown)
+        screen.show(message)
+
+    for knob in knobs:
+        knob.observe(turned, "value")
+    return screen.live(*knobs)

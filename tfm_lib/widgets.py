@@ -1,0 +1,224 @@
+"""Controls around the pictures of lessons 01 and 02: turn a knob, and see what follows, in numbers and in words."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from ipywidgets import Checkbox, FloatLogSlider, FloatSlider, IntSlider, SelectionSlider, ToggleButtons
+from matplotlib.colors import ListedColormap
+from torch import Tensor
+
+from tfm_lib.controls import KNOB, Layout, control
+from tfm_lib.figure import (
+    COLORS,
+    INK,
+    PALE,
+    QUIET,
+    SEQUENTIAL,
+    Figure,
+    finite_array,
+    label_texts,
+    quoted,
+    style,
+    token_grid,
+)
+from tfm_lib.live import Live
+from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+
+WIDTHS = (1, 4, 16, 64, 256, 1024)
+CEILINGS = (3, 10, 30, 100, 300, 1000, 3000)  # of the axis of scores
+
+
+@style()
+def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
+    """The softmax of one random query over random keys: turn the temperature, the width, and the division by √d.
+
+    Entries are independent with variance 1, as in Vaswani et al. 2017, section 3.2.1; a wider vector begins with the
+    entries of the narrower ones. Raises ValueError for other than 2 to 16 keys.
+    """
+    if not 2 <= num_keys <= 16:
+        raise ValueError(f"num_keys must lie in 2..16, so that the bars can be read, got {num_keys}")
+    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, K)
+    query, keys = vectors[0], vectors[1:]
+    temperature = FloatLogSlider(1.0, min=-1, max=1, step=0.05, description="temperature", readout_format=".2f", **KNOB)
+    width = SelectionSlider(options=WIDTHS, value=64, description="width d", **KNOB)
+    divide = Checkbox(True, description="divide by √d", **KNOB)
+
+    def look() -> tuple[tuple[Tensor, Tensor], str]:
+        d = width.value
+        scores = keys[:, :d] @ query[:d] / temperature.value / (math.sqrt(d) if divide.value else 1)  # (S,)
+        weights = scores.softmax(0)
+        top, best = weights.max().item(), int(weights.argmax()) + 1
+        most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
+        divided = f"divided by √{d}" if divide.value else "as they are"
+        message = (
+            f"Width {d}, temperature {temperature.value:.2f}, scores {divided}: they enter the softmax between "
+            f"{scores.min():.2f} and {scores.max():.2f}. The largest weight is {top:.2f}, on key {best}; {most} of "
+            f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
+            f"{top * (1 - top):.3f}, of at most 0.25."
+        )
+        return (scores, weights), message
+
+    def lay_out(figure: Figure) -> Layout:
+        places = range(1, num_keys + 1)
+        left, right = figure.subplots(1, 2)
+        flat = [0.0] * num_keys
+        inputs, outputs = left.bar(places, flat, color=COLORS[1]), right.bar(places, flat, color=COLORS[0])
+        numbers = [right.text(place, 0, "", ha="center", va="bottom", size=8) for place in places]
+        zero = left.axhline(0, color=QUIET, linewidth=0.8, linestyle="-")
+        left.set(title="into the softmax: scores / temperature", xlabel="key", xticks=places)
+        # As wide for 3 as for -3000, since the layout stands still: a figure space is as wide as a digit.
+        left.yaxis.set_major_formatter(lambda value, _: f"{value:>5g}".replace(" ", "\N{FIGURE SPACE}"))
+        right.set(title="out of it: weights", xlabel="key", xticks=places, ylim=(0, 1.14))
+
+        def update(scores: Tensor, weights: Tensor) -> None:
+            ceiling = next(c for c in CEILINGS if c >= scores.abs().max() or c == CEILINGS[-1])
+            if left.get_ylim()[1] != ceiling:
+                left.set_ylim(-ceiling, ceiling)
+            for place, (score, weight) in enumerate(zip(scores.tolist(), weights.tolist(), strict=True)):
+                inputs[place].set_height(score)
+                outputs[place].set_height(weight)
+                numbers[place].set(y=weight + 0.02, text=f"{weight:.2f}")
+
+        return Layout([*inputs, zero, *outputs, *numbers], update)
+
+    return control(2.3, look, lay_out, temperature, width, divide)
+
+
+TWO_COLUMNS = {
+    "rain": (2, 0),
+    "flood": (3.5, 0.5),
+    "bridge": (0.5, 3),
+    "harbor": (3, 2.5),
+    "the": (0, 0),
+    "desert": (-3, 0),
+}
+
+
+@style()
+def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> Live:
+    """Move a query among keys in the plane: how much each of them weighs, by dot product or by distance.
+
+    keys: names and vectors of width 2; lesson 01 calls their columns "water" and "building". They are the values too,
+    so that the mixture is a point between them. Raises ValueError for fewer than 2 keys or more than 10, and for
+    entries beyond 4.
+    """
+    names, points = quoted(list(keys)), torch.tensor(list(keys.values()), dtype=torch.float32)  # (S, 2)
+    if not 2 <= len(names) <= 10 or points.shape[1] != 2 or points.abs().max() > 4:
+        raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
+    water = FloatSlider(1.0, min=-4, max=4, step=0.25, description="query: water", **KNOB)
+    building = FloatSlider(1.5, min=-4, max=4, step=0.25, description="query: building", **KNOB)
+    kinds = ("dot product / √2", "minus half of distance²")
+    kind = ToggleButtons(options=kinds, description="score", style={"description_width": "8em", "button_width": "13em"})
+
+    def look() -> tuple[tuple[Tensor, Tensor, Tensor], str]:
+        query = torch.tensor([water.value, building.value])  # (2,)
+        by_product = kind.value == kinds[0]
+        scores = points @ query / math.sqrt(2) if by_product else -((points - query) ** 2).sum(-1) / 2
+        weights = scores.softmax(0)  # (S,)
+        mixture = weights @ points  # (S,) @ (S, 2) -> (2,)
+        first, second = weights.topk(2).indices.tolist()
+        message = (
+            f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
+            f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
+            f"{weights.min():.2f}. The mixture of all keys lies at ({mixture[0]:.2f}, {mixture[1]:.2f}). "
+            f"The score is {'the dot product / √2' if by_product else 'minus half of the squared distance'}."
+        )
+        return (query, weights, mixture), message
+
+    def lay_out(figure: Figure) -> Layout:
+        plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
+        lines = [plane.plot([], [], "-", color=COLORS[0])[0] for _ in names]
+        discs = plane.scatter(*points.T, s=30, color="#9cc9e8", edgecolor=COLORS[0])
+        above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "parse_math": False}
+        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # over lines, too
+        labels = [plane.text(x, y + 0.3, name, **above) for name, (x, y) in keys.items()]
+        (asks,) = plane.plot([], [], "*", ms=15, color=COLORS[1], mec=INK, mew=0.6, label="query")
+        (mixed,) = plane.plot([], [], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
+        plane.legend(loc="lower left", frameon=False, borderpad=0)
+        plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
+        plane.grid(color=PALE, linewidth=0.6, linestyle="-")
+        plane.set_axisbelow(True)
+        bars = side.barh(range(len(names)), [0.0] * len(names), color=COLORS[0])
+        numbers = [side.text(0, row, "", va="center", size=8) for row in range(len(names))]
+        side.set_yticks(range(len(names)), list(keys), parse_math=False)
+        side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
+
+        def update(query: Tensor, weights: Tensor, mixture: Tensor) -> None:
+            asks.set_data(query[:1], query[1:])
+            mixed.set_data(mixture[:1], mixture[1:])
+            discs.set_sizes(30 + 900 * weights.numpy())
+            for row, (weight, point) in enumerate(zip(weights.tolist(), points, strict=True)):
+                lines[row].set_data(*torch.stack([query, point]).T)
+                lines[row].set_linewidth(9 * weight)
+                bars[row].set_width(weight)
+                numbers[row].set(x=weight + 0.02, text=f"{weight:.2f}")
+
+        return Layout([*lines, discs, *bars, *numbers, mixed, asks, *labels], update)
+
+    return control(3.3, look, lay_out, water, building, kind)
+
+
+@style()
+def mask_control(scores: Tensor, words: list[str]) -> Live:
+    """Hide keys of a self-attention by a valid length and by the causal mask: the mask, and the weights that it leaves.
+
+    scores (T, S) with T = S, of the words. Raises ValueError for another shape, for scores that are not finite, and
+    for more than 10 words, whose weights could not be read.
+    """
+    length = len(finite_array(scores, "scores", "T, S"))
+    if scores.shape[1] != length or length > 10:
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; wanted (T, S) with T = S and at most 10 words")
+    labels = label_texts(words, length, "words")
+    names = quoted(labels)
+    valid = IntSlider(length, min=0, max=length, description="valid length", **KNOB)
+    causal = Checkbox(False, description="causal", **KNOB)
+
+    def look() -> tuple[tuple[np.ndarray, np.ndarray], str]:
+        mask = length_mask(torch.tensor([valid.value]), length)[0, 0].expand(length, length)  # (T, S)
+        if causal.value:
+            mask = mask & causal_mask(length)[0, 0]
+        weights = masked_softmax(scores.detach().float(), mask).numpy()
+        last, sees = weights[-1], int(mask[-1].sum())
+        message = f"Valid length {valid.value}, {'causal' if causal.value else 'not causal'}: "
+        message += f"{int(mask.sum())} of {mask.numel()} pairs may attend. "
+        message += (
+            f"The query {names[-1]} sees {sees} {'key' if sees == 1 else 'keys'} and looks most at "
+            f"{names[int(last.argmax())]}, with weight {last.max():.2f}. Hidden keys get exactly 0."
+            if sees
+            else "No query sees a key, and every weight is 0."
+        )
+        return (mask.numpy(), weights), message
+
+    def lay_out(figure: Figure) -> Layout:
+        left, right = figure.subplots(1, 2)
+        side = 2.5 / length
+        empty = np.zeros((length, length))
+        edges = np.arange(length + 1) - 0.5
+        cells = {"vmin": 0, "vmax": 1, "edgecolor": "white", "linewidth": 1.5}
+        colors = ListedColormap(["#e4e7eb", "#9cc9e8"])
+        allowed = left.pcolormesh(edges, edges, empty, cmap=colors, **cells)
+        signs = [
+            left.plot([], [], sign, color=color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)[0]
+            for sign, color in (("o", "#08306b"), ("x", "#9a5b13"))
+        ]
+        shades = right.pcolormesh(edges, edges, empty, cmap=SEQUENTIAL, **cells)
+        numbers = [right.text(s, t, "", ha="center", va="center", size=8) for t in range(length) for s in range(length)]
+        for axes, title in ((left, "mask"), (right, "weights")):
+            token_grid(axes, labels, labels, (side, side))
+            axes.set(title=title, xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
+        right.set(yticklabels=[], ylabel="")
+
+        def update(mask: np.ndarray, weights: np.ndarray) -> None:
+            allowed.set_array(mask)
+            shades.set_array(weights)
+            for sign, pairs in zip(signs, (mask, ~mask), strict=True):
+                sign.set_data(*np.nonzero(pairs)[::-1])
+            for number, weight in zip(numbers, weights.flat, strict=True):
+                number.set(text=f"{weight:.2f}" if weight else "0", color=INK if weight < 0.63 else "white")
+
+        return Layout([allowed, *signs, shades, *numbers], update)
+
+    return control(3.4, look, lay_out, valid, causal)
