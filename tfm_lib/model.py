@@ -160,8 +160,9 @@ class Decoder(nn.Module):
     ) -> Tensor:
         past = 0 if cache is None else cache.length
         x = self.embedding(ids, past)  # (B, T, D)
-        future = causal_mask(ids.shape[1], past, ids.device)  # (1, 1, T, past + T)
-        mask = future if mask is None else future & mask
+        if ids.shape[1] > 1:  # a single token comes last, and has no future to hide
+            future = causal_mask(ids.shape[1], past, ids.device)  # (1, 1, T, past + T)
+            mask = future if mask is None else future & mask
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
         for i, layer in enumerate(self.layers):
