@@ -27,6 +27,7 @@ TOPICS = {
     "layers": "05",
     "full_model": "06",
     "training_on_toy_summaries": "07",
+    "decoding": "08",
 }
 
 

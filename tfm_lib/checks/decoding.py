@@ -1,0 +1,561 @@
+"""The exercises of lesson 08."""
+
+from collections.abc import Iterator
+from math import log
+
+import torch
+from torch import Tensor
+
+from tfm_lib.checks.exercise import Draw, Inputs, exercise
+
+# ----------------------------------------------------------------------------------------------------
+# 1: four to one, warmed up.
+
+
+@exercise(
+    difficulty=1,
+    minutes=3,
+    trains="what a temperature does to odds",
+    right="The odds of four to one become their square root, two to one: a temperature works on ratios.",
+    tolerance=0.005,
+)
+def warm() -> float:
+    return 2 / 3
+
+
+@warm.mistake
+def half_of_it() -> float:
+    """You divide the probability by the temperature; it divides the logits, and the softmax comes after that."""
+    return 0.8 / 2
+
+
+@warm.mistake
+def colder() -> float:
+    """That is temperature one half, which squares the odds; 2 takes their square root."""
+    return 16 / 17
+
+
+@warm.mistake
+def root_of_it() -> float:
+    """The square root of 0.8 is right so far, but the two roots have to be scaled to sum to 1."""
+    return 0.8**0.5
+
+
+@warm.mistake
+def the_other() -> float:
+    """That is the less likely token's share."""
+    return 1 / 3
+
+
+@warm.mistake
+def unchanged() -> float:
+    """A temperature of 1 would change nothing; 2 brings the two closer to each other."""
+    return 0.8
+
+
+# ----------------------------------------------------------------------------------------------------
+# 2: top-k in five calls.
+
+
+def logits_and_k(draw: Draw) -> Iterator[Inputs]:
+    yield {"logits": torch.tensor([[0.0, 1.0, 2.0]]), "k": 2}
+    yield {"logits": torch.tensor([[-1.0, -2.0, -3.0]]), "k": 1}
+    yield {"logits": torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.5, 0.2]]), "k": 2}
+    yield {"logits": draw(2, 3, 7), "k": 3}
+    yield {"logits": draw(5).double(), "k": 5}
+
+
+@exercise(
+    difficulty=2,
+    minutes=8,
+    trains="top-k, and why hidden means minus infinity",
+    right="A token that is cut gets exactly 0, and no row knows of another; a sort would do the same with more work.",
+    cases=logits_and_k,
+    most_calls=6,
+)
+def top_k(logits: Tensor, k: int) -> Tensor:
+    least = logits.topk(k).values[..., -1:]
+    return logits.masked_fill(logits < least, -torch.inf).softmax(-1)
+
+
+@top_k.mistake
+def zero_logits(logits: Tensor, k: int) -> Tensor:
+    """You set the logits of the others to 0, and e to the 0 is 1, not 0: set them to minus infinity."""
+    return logits.masked_fill(logits < logits.topk(k).values[..., -1:], 0).softmax(-1)
+
+
+@top_k.mistake
+def not_scaled(logits: Tensor, k: int) -> Tensor:
+    """What you keep does not sum to 1: cut the logits first, and take the softmax of what is left."""
+    return logits.softmax(-1).masked_fill(logits < logits.topk(k).values[..., -1:], 0)
+
+
+@top_k.mistake
+def one_too_few(logits: Tensor, k: int) -> Tensor:
+    """You cut the k-th token as well: only what is strictly smaller than the k-th logit goes."""
+    return logits.masked_fill(logits <= logits.topk(k).values[..., -1:], -torch.inf).softmax(-1)
+
+
+@top_k.mistake
+def one_bar_for_all(logits: Tensor, k: int) -> Tensor:
+    """You use one threshold for all rows; each row has its own k-th logit."""
+    return logits.masked_fill(logits < logits.flatten().topk(k).values[-1], -torch.inf).softmax(-1)
+
+
+@top_k.mistake
+def only_the_kept(logits: Tensor, k: int) -> Tensor:
+    """You return the k kept probabilities alone; return one for each token, in the tokens' order, with 0 for the
+    others."""
+    return logits.topk(k).values.softmax(-1)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 3: top-p.
+
+
+def probs_and_p(draw: Draw) -> Iterator[Inputs]:
+    yield {"probs": torch.tensor([0.5, 0.25, 0.125, 0.125]), "p": 0.6}
+    yield {"probs": torch.tensor([0.125, 0.5, 0.125, 0.25]), "p": 0.6}
+    yield {"probs": torch.tensor([0.125, 0.25, 0.5, 0.125]), "p": 0.3}
+    yield {"probs": torch.tensor([0.1, 0.9]), "p": 0.95}
+    yield {"probs": draw(12).softmax(0), "p": 0.8}
+    yield {"probs": draw(30).double().softmax(0), "p": 0.2}
+
+
+def kept_by(probs: Tensor, kept: Tensor) -> Tensor:
+    """The kept places of the ranked probabilities, back at their tokens and scaled."""
+    ranked, order = probs.sort(descending=True)
+    back = torch.zeros_like(probs)
+    back[order] = ranked * kept
+    return back / back.sum()
+
+
+@exercise(
+    difficulty=3,
+    minutes=12,
+    trains="top-p: the token that crosses the line stays",
+    right="Kept is a token if those before it have not reached p yet, so there is always one left to draw.",
+    cases=probs_and_p,
+)
+def top_p(probs: Tensor, p: float) -> Tensor:
+    ranked = probs.sort(descending=True).values
+    return kept_by(probs, ranked.cumsum(0) - ranked < p)
+
+
+@top_p.mistake
+def without_the_crossing(probs: Tensor, p: float) -> Tensor:
+    """You drop the token with which the sum reaches p; it stays, or else what is left may have less than p, or
+    nothing."""
+    return kept_by(probs, probs.sort(descending=True).values.cumsum(0) <= p)
+
+
+@top_p.mistake
+def one_by_one(probs: Tensor, p: float) -> Tensor:
+    """You compare each probability by itself with p; it is their sum, from the largest down, that has to reach it."""
+    kept = probs * (probs >= p)
+    return kept / kept.sum()
+
+
+@top_p.mistake
+def in_given_order(probs: Tensor, p: float) -> Tensor:
+    """You add up in the tokens' order; begin with the most likely one."""
+    kept = probs * (probs.cumsum(0) - probs < p)
+    return kept / kept.sum()
+
+
+@top_p.mistake
+def ranked_result(probs: Tensor, p: float) -> Tensor:
+    """Your probabilities are right and stand in the order of their size; bring each back to its token."""
+    ranked = probs.sort(descending=True).values
+    kept = ranked * (ranked.cumsum(0) - ranked < p)
+    return kept / kept.sum()
+
+
+@top_p.mistake
+def not_to_one(probs: Tensor, p: float) -> Tensor:
+    """The right tokens are kept, but what they have does not sum to 1: divide by the sum."""
+    ranked, order = probs.sort(descending=True)
+    back = torch.zeros_like(probs)
+    back[order] = ranked * (ranked.cumsum(0) - ranked < p)
+    return back
+
+
+@top_p.mistake
+def the_unlikely(probs: Tensor, p: float) -> Tensor:
+    """You begin with the least likely tokens; sort in descending order."""
+    ranked, order = probs.sort()
+    back = torch.zeros_like(probs)
+    back[order] = ranked * (ranked.cumsum(0) - ranked < p)
+    return back / back.sum()
+
+
+# ----------------------------------------------------------------------------------------------------
+# 4: a batch that ends. The model is a table: after token i comes best[i].
+
+
+def tables(draw: Draw) -> Iterator[Inputs]:
+    # 0 padding, 1 the end; 2 is followed by the end, 3 by 2, 4 by 3, 5 by itself.
+    table = {"best": torch.tensor([4, 3, 1, 2, 3, 5]), "eos": 1, "pad": 0}
+    for first, most in (([2], 4), ([2, 3], 4), ([3, 2], 4), ([4, 2, 3], 6), ([5, 2], 3), ([1, 4], 3), ([5], 5)):
+        yield {"first": torch.tensor(first), **table, "most": most}
+
+
+@exercise(
+    difficulty=2,
+    minutes=10,
+    trains="rows that end at different times",
+    right="A batch goes on until its last row has ended, and what has ended writes padding, not more text.",
+    cases=tables,
+)
+def ending(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        token = best[written[-1]].masked_fill(ended, pad)
+        written.append(token)
+        ended = ended | (token == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def any_ends_all(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Both mistakes are still there. The first: the loop stops as soon as *any* row has ended, and the others are cut
+    off."""
+    written = [first]
+    while len(written) < most and not (written[-1] == eos).any():
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def writes_on(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """The loop now waits for every row. One mistake is left: a row that has ended goes on writing; it should get
+    padding."""
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        written.append(best[written[-1]])
+        ended = ended | (written[-1] == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You wait for a step in which *all* rows write the end; each ends at its own step, so remember which have."""
+    written = [first]
+    while len(written) < most and not (written[-1] == eos).all():
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def the_last_step_only(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You pad only right after the end, and a step later the row comes back to life: once ended, always ended."""
+    written = [first]
+    while len(written) < most and not ((written[-1] == eos) | (written[-1] == pad)).all():
+        written.append(best[written[-1]].masked_fill(written[-1] == eos, pad))
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def end_instead_of_padding(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your ended rows repeat the end sign; it comes once, and padding after it."""
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        token = best[written[-1]].masked_fill(ended, eos)
+        written.append(token)
+        ended = ended | (token == eos)
+    return torch.stack(written, dim=1)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 5: the length penalty at which two texts are equal.
+
+
+@exercise(
+    difficulty=2,
+    minutes=6,
+    trains="what a length penalty does",
+    right="Below it the short text wins, above it the long one: the penalty is a choice that no probability makes.",
+    tolerance=0.005,
+)
+def tie() -> float:
+    return log(1.8) / log(2.25)
+
+
+@tie.mistake
+def the_mean() -> float:
+    """At 1 the scores are the means, minus 0.5 and minus 0.4: the long text has won already."""
+    return 1.0
+
+
+@tie.mistake
+def upside_down() -> float:
+    """You have the two logarithms the other way round: the power of the ratio of lengths equals that of totals."""
+    return log(2.25) / log(1.8)
+
+
+@tie.mistake
+def without_logarithms() -> float:
+    """The penalty is an exponent, so the ratios of totals and of lengths have to be compared by their logarithms."""
+    return 1.8 / 2.25
+
+
+@tie.mistake
+def negative() -> float:
+    """The sign is wrong: a larger penalty favors the longer text, and at 0 the short one is ahead."""
+    return -log(1.8) / log(2.25)
+
+
+@tie.mistake
+def no_penalty() -> float:
+    """At 0 the totals themselves are compared, minus 2 and minus 3.6; they are not equal."""
+    return 0.0
+
+
+# ----------------------------------------------------------------------------------------------------
+# 6: which tokens would repeat n in a row?
+
+
+def texts_and_n(draw: Draw) -> Iterator[Inputs]:
+    for written, n in (
+        ([1, 4, 5, 4], 2),
+        ([1, 4, 5], 1),
+        ([1, 4, 5], 4),
+        ([1, 4, 5, 6, 4, 7, 4], 2),
+        ([1, 4, 5, 6, 4, 5], 3),
+        ([1, 5, 5], 2),
+        ([4, 5, 6, 7, 5, 6, 4, 5, 6], 3),
+        ([1, 4, 5, 4, 5], 2),
+        ([3, 4], 3),
+    ):
+        yield {"written": written, "n": n}
+    yield {"written": draw.integers(0, 3, 12).tolist(), "n": 2}
+
+
+@exercise(
+    difficulty=3,
+    minutes=12,
+    trains="the rule against repeated n-grams",
+    right="The last n - 1 tokens are a question to the whole text: what came after you before?",
+    cases=texts_and_n,
+)
+def forbidden(written: list[int], n: int) -> list[int]:
+    last = written[len(written) - n + 1 :]
+    places = range(len(written) - n + 1)
+    return sorted({written[i + n - 1] for i in places if written[i : i + n - 1] == last})
+
+
+@forbidden.mistake
+def n_instead_of_n_minus_one(written: list[int], n: int) -> list[int]:
+    """You look for the last n tokens; the new one is to be the n-th, so look for the last n - 1."""
+    last = written[-n:]
+    return sorted({written[i + n] for i in range(len(written) - n) if written[i : i + n] == last})
+
+
+@forbidden.mistake
+def first_time_only(written: list[int], n: int) -> list[int]:
+    """You stop at the first place where they stand; they may stand at several, with other tokens after them."""
+    last = written[len(written) - n + 1 :]
+    places = range(len(written) - n + 1)
+    return [written[i + n - 1] for i in places if written[i : i + n - 1] == last][:1]
+
+
+@forbidden.mistake
+def zero_from_the_end(written: list[int], n: int) -> list[int]:
+    """For n = 1 the last n - 1 tokens are none at all, but `written[-0:]` is the whole text; count from the front."""
+    last = written[-(n - 1) :]
+    places = range(len(written) - n + 1)
+    return sorted({written[i + n - 1] for i in places if written[i : i + n - 1] == last})
+
+
+@forbidden.mistake
+def without_start(written: list[int], n: int) -> list[int]:
+    """You leave the first token out; the start token counts like any other."""
+    return forbidden.reference(written[1:], n)
+
+
+@forbidden.mistake
+def any_repeat(written: list[int], n: int) -> list[int]:
+    """You forbid each token that was written before; only those that would make n in a row come again."""
+    return sorted(set(written))
+
+
+@forbidden.mistake
+def with_repeats(written: list[int], n: int) -> list[int]:
+    """The right tokens, but some of them twice, or not in order: return each once, sorted."""
+    last = written[len(written) - n + 1 :]
+    places = range(len(written) - n + 1)
+    return [written[i + n - 1] for i in places if written[i : i + n - 1] == last]
+
+
+# ----------------------------------------------------------------------------------------------------
+# 7 and 8: beam search, and the best text. The model remembers one token: first[i], then after[i, j], as log p.
+
+
+def chains(draw: Draw) -> Iterator[Inputs]:
+    """The tree of section 5; one with which two beams fail; random ones."""
+    tree = {
+        "first": torch.tensor([0.5, 0.4, 0.1]),
+        "after": torch.tensor([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.6, 0.3, 0.1]]),
+    }
+    late = {
+        "first": torch.tensor([0.4, 0.35, 0.25]),
+        "after": torch.tensor([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.01, 0.01, 0.98]]),
+    }
+    for chain, length in ((tree, 1), (tree, 2), (late, 2), (late, 4)):
+        yield {"first": chain["first"].log(), "after": chain["after"].log(), "length": length}
+    for words, length in ((4, 3), (5, 5), (6, 8)):
+        yield {
+            "first": (2 * draw(words)).log_softmax(0),
+            "after": (2 * draw(words, words)).log_softmax(1),
+            "length": length,
+        }
+
+
+def chains_and_beams(draw: Draw) -> Iterator[Inputs]:
+    for inputs in chains(draw):
+        yield {**inputs, "num_beams": 2}
+    yield {**inputs, "num_beams": 1}
+    yield {**inputs, "num_beams": 3}
+
+
+Beams = list[tuple[float, list[int]]]
+
+
+def continued(beams: Beams, after: Tensor) -> Beams:
+    """Every continuation of every beam, best first."""
+    longer = [(total + p, [*text, j]) for total, text in beams for j, p in enumerate(after[text[-1]].tolist())]
+    return sorted(longer, reverse=True)
+
+
+def first_beams(first: Tensor) -> Beams:
+    return sorted(((p, [i]) for i, p in enumerate(first.tolist())), reverse=True)
+
+
+@exercise(
+    difficulty=4,
+    minutes=25,
+    trains="beam search",
+    right="All continuations compete with each other, whichever beam they come from: a beam can die out.",
+    cases=chains_and_beams,
+)
+def beam(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    beams = first_beams(first)[:num_beams]
+    for _ in range(length - 1):
+        beams = continued(beams, after)[:num_beams]
+    return [text for _, text in beams]
+
+
+@beam.mistake
+def each_its_own(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """Each of your beams is continued by its own best token, so they are greedy texts side by side; let all
+    continuations of all beams compete."""
+    beams = first_beams(first)[:num_beams]
+    for _ in range(length - 1):
+        beams = [continued([one], after)[0] for one in beams]
+    return [text for _, text in sorted(beams, reverse=True)]
+
+
+@beam.mistake
+def last_step_only(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """You rank by the newest token's log p; rank by the total, the sum over the whole text."""
+    beams = first_beams(first)[:num_beams]
+    for _ in range(length - 1):
+        beams = continued([(0.0, text) for _, text in beams], after)[:num_beams]
+    return [text for _, text in beams]
+
+
+@beam.mistake
+def product_of_logs(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """You multiply logarithms; where probabilities are multiplied, logarithms are added."""
+    beams = first_beams(first)[:num_beams]
+    for _ in range(length - 1):
+        longer = [(total * p, [*text, j]) for total, text in beams for j, p in enumerate(after[text[-1]].tolist())]
+        beams = sorted(longer, reverse=True)[:num_beams]
+    return [text for _, text in beams]
+
+
+@beam.mistake
+def only_the_best(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """Your best text is right, and you return it alone; all beams are wanted, best first."""
+    return beam.reference(first, after, length, num_beams)[:1]
+
+
+@beam.mistake
+def worst_first(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """The right texts in the wrong order: the best one comes first."""
+    return beam.reference(first, after, length, num_beams)[::-1]
+
+
+@beam.mistake
+def wide_at_first(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """You keep all first tokens; only `num_beams` of them may go on to the second step."""
+    beams = first_beams(first)
+    for _ in range(length - 1):
+        beams = continued(beams, after)[:num_beams]
+    return [text for _, text in beams][:num_beams]
+
+
+@beam.mistake
+def one_step_too_many(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """Your texts have one token more than `length`: the first token is one of them."""
+    return beam.reference(first, after, length + 1, num_beams)
+
+
+@exercise(
+    difficulty=5,
+    minutes=30,
+    trains="what a search may forget, and what it may not",
+    right="This model remembers one token, so one text for each last token is enough; a Transformer remembers all of "
+    "them, so that for it no two texts are alike, and only beams are left.",
+    cases=chains,
+)
+def best_text(first: Tensor, after: Tensor, length: int) -> list[int]:
+    ending_in = [(p, [i]) for i, p in enumerate(first.tolist())]
+    for _ in range(length - 1):
+        ending_in = [
+            max((total + p, [*text, j]) for (total, text), p in zip(ending_in, column, strict=True))
+            for j, column in enumerate(after.T.tolist())
+        ]
+    return max(ending_in)[1]
+
+
+@best_text.mistake
+def greedily(first: Tensor, after: Tensor, length: int) -> list[int]:
+    """You choose the best token at each step; a worse one may lead to a better text."""
+    return beam.reference(first, after, length, 1)[0]
+
+
+@best_text.mistake
+def by_two_beams(first: Tensor, after: Tensor, length: int) -> list[int]:
+    """That is what two beams find, and the best text goes another way. Which texts may be dropped for sure?"""
+    return beam.reference(first, after, length, 2)[0]
+
+
+@best_text.mistake
+def without_a_way_back(first: Tensor, after: Tensor, length: int) -> list[int]:
+    """You take the best last token at each length; these need not lie on one way. Remember for each token the text
+    that led to it."""
+    totals = first
+    chosen = [int(totals.argmax())]
+    for _ in range(length - 1):
+        totals = (totals[:, None] + after).amax(0)
+        chosen.append(int(totals.argmax()))
+    return chosen
+
+
+@best_text.mistake
+def summed_over(first: Tensor, after: Tensor, length: int) -> list[int]:
+    """You add up the probabilities of all texts that end in a token, and then choose; take the largest of them
+    instead."""
+    totals, ways = first, [[i] for i in range(len(first))]
+    for _ in range(length - 1):
+        both = totals[:, None] + after
+        ways = [[*ways[i], j] for j, i in enumerate(both.argmax(0).tolist())]
+        totals = both.logsumexp(0)
+    return ways[int(totals.argmax())]
+
+
+@best_text.mistake
+def turned_around(first: Tensor, after: Tensor, length: int) -> list[int]:
+    """Your table is turned around: `after[i, j]` is for token j after token i."""
+    return best_text.reference(first, after.T, length)
