@@ -28,6 +28,7 @@ TOPICS = {
     "full_model": "06",
     "training_on_toy_summaries": "07",
     "decoding": "08",
+    "speed_and_scale": "09",
 }
 
 

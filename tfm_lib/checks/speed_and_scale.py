@@ -1,0 +1,542 @@
+"""The exercises of lesson 09."""
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfm_lib.checks.exercise import Draw, Inputs, exercise
+
+# ----------------------------------------------------------------------------------------------------
+# 1: how much is a table of weights?
+
+
+@exercise(
+    difficulty=1,
+    minutes=4,
+    trains="counting bytes before running out of them",
+    right="A quarter of a GiB for one attention, and the paper's model has eighteen: a fused kernel saves all of it.",
+    tolerance=0.001,
+)
+def table() -> float:
+    return 32 * 8 * 512 * 512 * 4 / 2**20
+
+
+@table.mistake
+def half_a_table() -> float:
+    """That is half of it. A causal mask leaves half of the weights at zero, but a table keeps its zeros too; and in
+    float32 a number takes 4 bytes."""
+    return table.reference() / 2
+
+
+@table.mistake
+def without_heads() -> float:
+    """Every head has a table of its own, and there are 8."""
+    return table.reference() / 8
+
+
+@table.mistake
+def without_texts() -> float:
+    """Every text of the batch has its own tables, and there are 32."""
+    return table.reference() / 32
+
+
+@table.mistake
+def numbers_not_bytes() -> float:
+    """That is how many million numbers there are; each takes 4 bytes."""
+    return table.reference() / 4
+
+
+@table.mistake
+def in_gibibytes() -> float:
+    """That is in GiB; MiB are wanted, 1024 times as many."""
+    return table.reference() / 1024
+
+
+@table.mistake
+def in_bytes() -> float:
+    """That is in bytes; MiB are wanted, so divide by 2**20."""
+    return table.reference() * 2**20
+
+
+@table.mistake
+def in_millions_of_bytes() -> float:
+    """That is in millions of bytes; a MiB is 2**20 bytes, a little more."""
+    return table.reference() * 2**20 / 1e6
+
+
+@table.mistake
+def one_weight_a_key() -> float:
+    """That is one weight for each key; each of the 512 queries has 512 of them."""
+    return table.reference() / 512
+
+
+# ----------------------------------------------------------------------------------------------------
+# 2: the share of padding
+
+
+def plans(draw: Draw) -> Iterator[Inputs]:
+    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 1], [2, 3]]}
+    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 2], [1, 3]]}
+    yield {"lengths": [5, 5, 5], "plan": [[0], [1, 2]]}
+    yield {"lengths": [2, 8, 1, 1, 7, 3], "plan": [[1], [0, 2, 3], [5, 4]]}
+    lengths = draw.integers(1, 60, 40).tolist()
+    order = sorted(range(40), key=lambda index: lengths[index])
+    yield {"lengths": lengths, "plan": [order[i : i + 7] for i in range(0, 40, 7)]}
+
+
+@exercise(
+    difficulty=2,
+    minutes=8,
+    trains="what padding costs",
+    right="One number tells whether buckets are worth their code for your data, before anything is trained.",
+    cases=plans,
+)
+def padding(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
+    return 1 - sum(lengths) / places
+
+
+@padding.mistake
+def used_not_padded(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """That is the share of places that hold text; the share of padding is the rest."""
+    return 1 - padding.reference(lengths, plan)
+
+
+@padding.mistake
+def mean_of_shares(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You take the mean of the batches' shares, in which a small batch counts as much as a large one; count the places
+    of all batches and divide once."""
+    shares = [1 - sum(lengths[i] for i in rows) / (len(rows) * max(lengths[i] for i in rows)) for rows in plan]
+    return sum(shares) / len(shares)
+
+
+@padding.mistake
+def widest_of_all(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You pad every text to the longest one of all; a batch is as wide as its own longest text."""
+    return 1 - sum(lengths) / (len(lengths) * max(lengths))
+
+
+@padding.mistake
+def padding_to_text(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You divide the padding by the text; the share is of all places, text and padding together."""
+    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
+    return places / sum(lengths) - 1
+
+
+@padding.mistake
+def widest_index(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """`max(rows)` is the largest index in the batch; you need the largest length, `lengths[i]` of its rows."""
+    return 1 - sum(lengths) / sum(len(rows) * max(rows) for rows in plan)
+
+
+@padding.mistake
+def last_is_widest(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You take a batch to be as wide as its last text, which is right only if it is sorted; take the longest."""
+    return 1 - sum(lengths) / sum(len(rows) * lengths[rows[-1]] for rows in plan)
+
+
+@padding.mistake
+def number_of_places(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """That is how many places hold padding; divide by the number of all places."""
+    return sum(len(rows) * max(lengths[i] for i in rows) for rows in plan) - sum(lengths)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 3: one fused call
+
+
+def hidden_keys(draw: Draw) -> Iterator[Inputs]:
+    yield {
+        "query": torch.ones(1, 1, 2, 4),
+        "key": torch.tensor([[[[1.0, 0, 0, 0], [0, 0, 0, 0], [3, 0, 0, 0]]]]),
+        "value": torch.tensor([[[[8.0], [0], [100]]]]),
+        "hidden": torch.tensor([[False, False, True]]),
+    }
+    yield {
+        "query": draw(2, 2, 3, 4),
+        "key": draw(2, 2, 5, 4),
+        "value": draw(2, 2, 5, 4),
+        "hidden": torch.tensor([[False, False, False, True, True], [False, False, False, False, False]]),
+    }
+    yield {
+        "query": draw(1, 3, 1, 9),
+        "key": draw(1, 3, 2, 9),
+        "value": draw(1, 3, 2, 2),
+        "hidden": torch.zeros(1, 2) > 0,
+    }
+
+
+def _formula(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, scale: float) -> Tensor:
+    scores = query @ key.mT * scale  # (B, H, T, S)
+    return scores.masked_fill(hidden[:, None, None, :], -torch.inf).softmax(-1) @ value
+
+
+@exercise(
+    difficulty=3,
+    minutes=10,
+    trains="reading a formula before fusing it",
+    right="A formula that somebody wrote by hand is replaced by one kernel only once its scale and its mask are read.",
+    cases=hidden_keys,
+    most_calls=3,
+    without=("softmax", "matmul", "__matmul__", "bmm", "einsum", "exp"),
+)
+def fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden[:, None, None, :], scale=1.0)
+
+
+@fused.mistake
+def mask_not_inverted(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your mask is the wrong way round, though the scale is right: here True hides, and in torch's function True may
+    attend."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=hidden[:, None, None, :], scale=1.0)
+
+
+@fused.mistake
+def default_scale(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your scores are divided by the root of the width, as torch's function does by itself; this formula doesn't."""
+    return _formula(query, key, value, hidden, query.shape[-1] ** -0.5)
+
+
+@fused.mistake
+def both_unread(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Two things differ from the formula: its mask says True for hidden, and its scores are not divided."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=hidden[:, None, None, :])
+
+
+@fused.mistake
+def no_mask(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your hidden keys are not hidden: the mask is missing."""
+    return _formula(query, key, value, torch.zeros_like(hidden), 1.0)
+
+
+@fused.mistake
+def mask_added(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your mask is a mask of floats, which is added to the scores, so that a 1 changes them a little; hand over
+    booleans."""
+    shown = (~hidden[:, None, None, :]).to(query.dtype)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=shown, scale=1.0)
+
+
+@fused.mistake
+def rank_too_low(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your mask is (B, S), whose rows are taken for queries; it needs an axis for the heads and one for the queries."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden, scale=1.0)
+
+
+@fused.mistake
+def texts_taken_for_heads(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
+    """Your mask is (B, 1, S), so its texts are taken for heads; it needs two axes of size 1, (B, 1, 1, S)."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden[:, None, :], scale=1.0)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 4: the batch in parts
+
+
+def parts_of_a_batch(draw: Draw) -> Iterator[Inputs]:
+    one = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    yield {"weight": torch.zeros(2, 2), "parts": [(one[:2], torch.tensor([0, 1])), (one[2:], torch.tensor([1]))]}
+    yield {"weight": draw(3, 2), "parts": [(draw(4, 2), torch.tensor([0, 1, 2, 2]))]}
+    sizes = (5, 1, 2)
+    yield {"weight": draw(4, 3), "parts": [(draw(size, 3), draw.integers(0, 4, size)) for size in sizes]}
+
+
+Parts = Sequence[tuple[Tensor, Tensor]]
+
+
+def _gradient(weight: Tensor, parts: Parts, shares: Sequence[float]) -> Tensor:
+    weight = weight.clone().requires_grad_()
+    for (x, labels), share in zip(parts, shares, strict=True):
+        (share * F.cross_entropy(x @ weight.T, labels)).backward()
+    assert weight.grad is not None
+    return weight.grad
+
+
+def _counts(parts: Parts) -> list[int]:
+    return [len(labels) for _, labels in parts]
+
+
+@exercise(
+    difficulty=3,
+    minutes=10,
+    trains="gradient accumulation, to the last label",
+    right="Every label counts the same, whatever part it falls into: the rule by which workers share a batch, too.",
+    cases=parts_of_a_batch,
+)
+def accumulated(weight: Tensor, parts: Parts) -> Tensor:
+    return _gradient(weight, parts, [count / sum(_counts(parts)) for count in _counts(parts)])
+
+
+@accumulated.mistake
+def as_it_stood(weight: Tensor, parts: Parts) -> Tensor:
+    """Two mistakes are left. Only the last part's gradient survives: what is cleared, and when? And a mean of means
+    counts a label of a short part for more."""
+    return _gradient(weight, parts[-1:], [1 / len(parts)])
+
+
+@accumulated.mistake
+def mean_of_means(weight: Tensor, parts: Parts) -> Tensor:
+    """One mistake is left: each part counts the same. A label of a short part then counts for more; weigh each part's
+    mean by its share of the labels."""
+    return _gradient(weight, parts, [1 / len(parts)] * len(parts))
+
+
+@accumulated.mistake
+def sum_of_means(weight: Tensor, parts: Parts) -> Tensor:
+    """You add up the parts' means; the result grows with the number of parts. Weigh each by its share of the
+    labels."""
+    return _gradient(weight, parts, [1.0] * len(parts))
+
+
+@accumulated.mistake
+def sum_of_losses(weight: Tensor, parts: Parts) -> Tensor:
+    """That is the gradient of the sum over all labels; the mean is wanted, so divide by their number."""
+    return _gradient(weight, parts, _counts(parts))
+
+
+@accumulated.mistake
+def divided_by_parts_too(weight: Tensor, parts: Parts) -> Tensor:
+    """Your weights are right but for one division too many: shares of the labels sum to 1 already."""
+    return accumulated.reference(weight, parts) / len(parts)
+
+
+@accumulated.mistake
+def last_part_by_labels(weight: Tensor, parts: Parts) -> Tensor:
+    """The shares are right now. One mistake is left: the gradient is cleared before each part, so only the last one's
+    survives."""
+    return _gradient(weight, parts[-1:], [len(parts[-1][1]) / sum(_counts(parts))])
+
+
+@accumulated.mistake
+def sum_over_parts(weight: Tensor, parts: Parts) -> Tensor:
+    """You add up the losses of all labels and divide by the number of parts; divide by the number of labels."""
+    return _gradient(weight, parts, [count / len(parts) for count in _counts(parts)])
+
+
+# ----------------------------------------------------------------------------------------------------
+# 5: how many layers between two checkpoints?
+
+
+@exercise(
+    difficulty=3,
+    minutes=12,
+    trains="what checkpointing keeps",
+    right="The best number is the root of layers over a layer's weight: heavy layers want short segments.",
+)
+def segment() -> int:
+    return min(range(1, 73), key=lambda size: 72 / size + 8 * size)
+
+
+@segment.mistake
+def root_of_layers() -> int:
+    """That is the root of 72, which is right where a layer keeps no more than its input; here it keeps 8 times as
+    much."""
+    return round(sqrt(72))
+
+
+@segment.mistake
+def every_layer() -> int:
+    """With one layer a segment, all 72 inputs are kept, and 8 more on the way back: 80. It can be less."""
+    return 1
+
+
+@segment.mistake
+def all_of_them() -> int:
+    """With one segment, everything is there again at once when it runs for the second time: 1 + 72 times 8."""
+    return 72
+
+
+@segment.mistake
+def units_not_layers() -> int:
+    """That is what is kept at the best place; the number of layers in a segment is wanted."""
+    return 48
+
+
+@segment.mistake
+def number_of_segments() -> int:
+    """That is the number of segments; how many layers does each of them have?"""
+    return 24
+
+
+@segment.mistake
+def one_too_many() -> int:
+    """That is close: 72 / 4 + 8 times 4 is 50, and there is a number that gives less."""
+    return 4
+
+
+@segment.mistake
+def one_too_few() -> int:
+    """That is close: 72 / 2 + 8 times 2 is 52, and there is a number that gives less."""
+    return 2
+
+
+# ----------------------------------------------------------------------------------------------------
+# 6: a loss scale that finds itself
+
+
+def scaled_gradients(draw: Draw) -> Iterator[Inputs]:
+    yield {"gradient": torch.tensor([2.0, -4.0], dtype=torch.float16), "scale": 4.0}
+    yield {"gradient": torch.tensor([1.0, torch.inf], dtype=torch.float16), "scale": 8.0}
+    yield {"gradient": torch.tensor([torch.nan, 1.0], dtype=torch.float16), "scale": 8.0}
+    yield {"gradient": torch.tensor([-torch.inf, 1.0], dtype=torch.float16), "scale": 2.0}
+    yield {"gradient": torch.tensor([6e-4, 1.0], dtype=torch.float16), "scale": 2.0**16}
+    yield {"gradient": draw(2, 3).half(), "scale": 1024.0}
+
+
+@exercise(
+    difficulty=3,
+    minutes=12,
+    trains="loss scaling, and why the division is in float32",
+    right="The scale may start as large as it likes: too large a one costs a skipped step and is halved.",
+    cases=scaled_gradients,
+    tolerance=1e-6,
+)
+def unscaled(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    if not gradient.isfinite().all():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
+    return gradient.float() / scale, scale
+
+
+@unscaled.mistake
+def divided_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You divide in float16, and what the scale had lifted sinks below its smallest number again; divide in
+    float32."""
+    if not gradient.isfinite().all():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
+    return (gradient / scale).float(), scale
+
+
+@unscaled.mistake
+def left_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """Your gradient is still in float16; the optimizer wants it in float32, and what is small is lost otherwise."""
+    if not gradient.isfinite().all():
+        return torch.zeros_like(gradient), scale / 2
+    return gradient / scale, scale
+
+
+@unscaled.mistake
+def never_skipped(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """An infinite gradient would make every weight it touches infinite; where one number is not finite, return zeros
+    and half the scale."""
+    return gradient.float() / scale, scale
+
+
+@unscaled.mistake
+def scale_stays(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You skip the step, and the scale stays too large, so that every later step overflows as well; halve it."""
+    if not gradient.isfinite().all():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale
+    return gradient.float() / scale, scale
+
+
+@unscaled.mistake
+def only_bad_numbers(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You take out the numbers that are not finite and keep the others; the whole step must be skipped, since the rest
+    would be a step in another direction."""
+    good = gradient.isfinite()
+    return torch.where(good, gradient.float() / scale, 0.0), scale if good.all() else scale / 2
+
+
+@unscaled.mistake
+def infinite_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You look for infinities; overflow also makes nan, as infinity minus infinity does. `isfinite` knows both."""
+    if gradient.isinf().any():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
+    return gradient.float() / scale, scale
+
+
+@unscaled.mistake
+def one_sign_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You miss minus infinity; `isfinite` knows both signs."""
+    if (gradient == torch.inf).any() or gradient.isnan().any():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
+    return gradient.float() / scale, scale
+
+
+@unscaled.mistake
+def always_halved(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """Your scale is halved at every step; it should be only where a step is skipped."""
+    return unscaled.reference(gradient, scale)[0], scale / 2
+
+
+@unscaled.mistake
+def multiplied(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
+    """You multiply by the scale, which the loss has been multiplied by already; divide."""
+    if not gradient.isfinite().all():
+        return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
+    return gradient.float() * scale, scale
+
+
+# ----------------------------------------------------------------------------------------------------
+# 7: the ring
+
+
+def places_in_the_ring(draw: Draw) -> Iterator[Inputs]:
+    for workers in (3, 2, 5):
+        for step in range(2 * (workers - 1)):
+            for worker in range(workers):
+                yield {"worker": worker, "step": step, "workers": workers}
+
+
+@exercise(
+    difficulty=4,
+    minutes=20,
+    trains="the ring of all-reduce, from a worker's place",
+    right="No worker needs a plan of the whole: from its number and the step it knows what to send and what will come.",
+    cases=places_in_the_ring,
+)
+def ring(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    return (worker - step) % workers, (worker - step - 1) % workers, step < workers - 1
+
+
+@ring.mistake
+def other_way_round(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """Your ring turns the other way: pieces go to the next higher worker, so that what you send has come from the next
+    lower one."""
+    return (worker + step) % workers, (worker + step + 1) % workers, step < workers - 1
+
+
+@ring.mistake
+def own_piece_always(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """You send your own piece again and again; send on what you received in the step before."""
+    return worker, (worker - 1) % workers, step < workers - 1
+
+
+@ring.mistake
+def receives_what_it_sends(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """You receive the piece that you send; your lower neighbor sends you another one. Which does it send?"""
+    return (worker - step) % workers, (worker - step) % workers, step < workers - 1
+
+
+@ring.mistake
+def not_round(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """Your pieces have negative numbers: behind piece 0 comes the last one. `%` closes the ring."""
+    return worker - step, worker - step - 1, step < workers - 1
+
+
+@ring.mistake
+def one_sum_too_many(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """You add once too often: after workers - 1 sendings a piece is complete, and the next one is a copy."""
+    return *ring.reference(worker, step, workers)[:2], step < workers
+
+
+@ring.mistake
+def always_added(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """You add in the second round too; there the pieces are complete, and the received one takes the old one's
+    place."""
+    return *ring.reference(worker, step, workers)[:2], True
+
+
+@ring.mistake
+def begins_late(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """You are one step ahead: in step 0 a worker sends the piece of its own number."""
+    return (worker - step - 1) % workers, (worker - step - 2) % workers, step < workers - 1
+
+
+@ring.mistake
+def from_above(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
+    """What you send is right. What you receive comes from the next lower worker, and you took the next higher one."""
+    return (worker - step) % workers, (worker - step + 1) % workers, step < workers - 1
