@@ -61,8 +61,8 @@ def logits_and_k(draw: Draw) -> Iterator[Inputs]:
     yield {"logits": torch.tensor([[0.0, 1.0, 2.0]]), "k": 2}
     yield {"logits": torch.tensor([[-1.0, -2.0, -3.0]]), "k": 1}
     yield {"logits": torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.5, 0.2]]), "k": 2}
-    yield {"logits": draw(2, 3, 7), "k": 3}
-    yield {"logits": draw(5).double(), "k": 5}
+    yield {"logits": draw(2, 3, 7) + torch.arange(7) / 100, "k": 3}  # no two are equal
+    yield {"logits": draw(5).double() + torch.arange(5) / 100, "k": 5}
 
 
 @exercise(
@@ -118,8 +118,8 @@ def probs_and_p(draw: Draw) -> Iterator[Inputs]:
     yield {"probs": torch.tensor([0.125, 0.5, 0.125, 0.25]), "p": 0.6}
     yield {"probs": torch.tensor([0.125, 0.25, 0.5, 0.125]), "p": 0.3}
     yield {"probs": torch.tensor([0.1, 0.9]), "p": 0.95}
-    yield {"probs": draw(12).softmax(0), "p": 0.8}
-    yield {"probs": draw(30).double().softmax(0), "p": 0.2}
+    for tokens, p in ((12, 0.8), (30, 0.2)):
+        yield {"probs": (draw(tokens) + torch.arange(tokens) / 100).softmax(0), "p": p}  # no two are equal
 
 
 def kept_by(probs: Tensor, kept: Tensor) -> Tensor:
@@ -178,6 +178,15 @@ def not_to_one(probs: Tensor, p: float) -> Tensor:
     back = torch.zeros_like(probs)
     back[order] = ranked * (ranked.cumsum(0) - ranked < p)
     return back
+
+
+@top_p.mistake
+def softmax_again(probs: Tensor, p: float) -> Tensor:
+    """You take a softmax of probabilities, and it gives something to the tokens that you cut: divide by the sum."""
+    ranked, order = probs.sort(descending=True)
+    back = torch.zeros_like(probs)
+    back[order] = ranked * (ranked.cumsum(0) - ranked < p)
+    return back.softmax(0)
 
 
 @top_p.mistake
@@ -244,6 +253,31 @@ def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> T
     while len(written) < most and not (written[-1] == eos).all():
         written.append(best[written[-1]])
     return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def always_most(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You never stop before `most` tokens; once every row has ended, there is nothing left to write."""
+    written, ended = [first], first == eos
+    while len(written) < most:
+        written.append(best[written[-1]].masked_fill(ended, pad))
+        ended = ended | (written[-1] == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def never_ends(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your rows never end: nothing stops at `eos`, and nothing is padded."""
+    written = [first]
+    while len(written) < most:
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def one_too_many(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your rows may have one token more than `most`: the first token is one of them."""
+    return ending.reference(first, best, eos, pad, most + 1)
 
 
 @ending.mistake
@@ -401,19 +435,17 @@ def chains(draw: Draw) -> Iterator[Inputs]:
         "first": torch.tensor([0.4, 0.35, 0.25]),
         "after": torch.tensor([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.01, 0.01, 0.98]]),
     }
-    for chain, length in ((tree, 1), (tree, 2), (late, 2), (late, 4)):
+    for chain, length in ((tree, 1), (tree, 2), (late, 2), (late, 4), (late, 12)):
         yield {"first": chain["first"].log(), "after": chain["after"].log(), "length": length}
-    for words, length in ((4, 3), (5, 5), (6, 8)):
-        yield {
-            "first": (2 * draw(words)).log_softmax(0),
-            "after": (2 * draw(words, words)).log_softmax(1),
-            "length": length,
-        }
+    for words in (4, 6, 8, 12):  # no longer than 3, since the same steps in another order would tie
+        chain = {"first": draw(words).log_softmax(0), "after": draw(words, words).log_softmax(1)}
+        yield {**chain, "length": 3}
 
 
 def chains_and_beams(draw: Draw) -> Iterator[Inputs]:
     for inputs in chains(draw):
-        yield {**inputs, "num_beams": 2}
+        if inputs["length"] <= 4:
+            yield {**inputs, "num_beams": 2}
     yield {**inputs, "num_beams": 1}
     yield {**inputs, "num_beams": 3}
 
@@ -472,6 +504,12 @@ def product_of_logs(first: Tensor, after: Tensor, length: int, num_beams: int) -
         longer = [(total * p, [*text, j]) for total, text in beams for j, p in enumerate(after[text[-1]].tolist())]
         beams = sorted(longer, reverse=True)[:num_beams]
     return [text for _, text in beams]
+
+
+@beam.mistake
+def columns_for_rows(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
+    """Your table is turned around: `after[i, j]` is for token j after token i."""
+    return beam.reference(first, after.T, length, num_beams)
 
 
 @beam.mistake
