@@ -25,10 +25,10 @@ TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACK
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow train flashcards reset progress student lint lessons stamp clean
+.PHONY: help lab test test-slow test-browser train flashcards reset progress student site lint lessons stamp clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
 
 lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=notebooks for authors)
 	@$(RUN) -m tfm_lib lab $(call option,DIR,dir) -- $(call given,JUPYTER)
@@ -38,6 +38,9 @@ test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k ma
 
 test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
 	$(RUN) -m pytest -m slow -n 0 $(call given,ARGS)
+
+test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
+	$(RUN) -m pytest -m browser -n 0 $(call given,ARGS)
 
 train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0 WORKERS=2; RESUME=1 goes on)
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
@@ -56,6 +59,11 @@ progress: $(READY) ## the exercises of all lessons, done and open
 student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/
 	@$(RUN) -m tfm_lib student
 
+site: $(READY) ## the lessons as web pages, in site/, readable without any network
+	@work=$$(mktemp -d) && trap "rm -rf $$work" EXIT && \
+	$(RUN) -m sphinx -q -W --keep-going -c docs -d $$work/doctrees . $$work/site && rm -rf site && mv $$work/site site
+	@echo "The pages are in site/; the first one is site/index.html."
+
 lint: $(READY) ## style and types
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
@@ -72,9 +80,9 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What is compared strictly runs on the CPU, with one thread, offline. Learners keep their GPU in lab and train.
-test test-slow lessons: export OMP_NUM_THREADS = 1
-test test-slow lessons: export CUDA_VISIBLE_DEVICES =
-test test-slow lessons: export HF_HUB_OFFLINE = 1
+test test-slow test-browser site lessons: export OMP_NUM_THREADS = 1
+test test-slow test-browser site lessons: export CUDA_VISIBLE_DEVICES =
+test test-slow test-browser site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 

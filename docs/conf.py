@@ -1,0 +1,48 @@
+"""How `make site` writes the web pages: from the whole repository, out of the outputs that the lessons came with."""
+
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # pages.py, and the course itself, which draws its map
+
+project = "The encoder-decoder Transformer, proven"
+html_title = project
+language = "en"
+extensions = ["myst_nb", "pages"]
+
+# The sources are the repository's own files, so that their links to each other hold; docs/index.md is the first page.
+root_doc = "docs/index"
+include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+exclude_patterns = [
+    *(".*", "site", "runs", "my_lessons", "student_lessons"),  # not even looked into
+    "benchmarks/*_notes.md",  # words that a benchmark puts into its page
+]
+
+nb_execution_mode = "off"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+nb_custom_formats = {".ipynb": ["pages.read_lesson", {}]}
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+
+# What is made for the pages, and lives no longer than the run that copies it: the font and the map.
+made = tempfile.TemporaryDirectory(prefix="course-pages-")
+pages_made = made.name
+html_static_path = ["_static", made.name]
+html_css_files = ["course.css"]
+html_js_files = ["keyboard.js"]
+html_theme = "furo"
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+html_use_index = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+repository = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["course"]["repository"]
+if repository:
+    html_theme_options = {"source_repository": repository, "source_branch": "main", "source_directory": ""}

@@ -1,0 +1,135 @@
+"""How the web pages are made: each text has its place, and a lesson is made ready to be read without a kernel.
+
+What comes out is tested by `make test-browser`, in tests/test_browser_site.py.
+"""
+
+import runpy
+import sys
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tests.links import markdown_of, parse, walk
+from tests.proof.stamp import SETUP_ID, badge
+
+pytest.importorskip("sphinx", reason="the group `site` is not installed")
+pytest.importorskip("math_core", reason="the group `site` is not installed")
+ROOT = Path(__file__).resolve().parent.parent
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+sys.path.append(str(ROOT / "docs"))
+import pages  # noqa: E402
+
+
+@cache
+def conf() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs/conf.py"))
+
+
+def source_names() -> set[str]:
+    """The texts that become pages, as Sphinx names them."""
+    from sphinx.util.matching import get_matching_files
+
+    found = get_matching_files(ROOT, conf()["include_patterns"], conf()["exclude_patterns"])
+    return {name.removesuffix(".md").removesuffix(".ipynb") for name in found}
+
+
+def test_every_lesson_and_every_text_of_docs_becomes_a_page():
+    wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/newsroom.md", ROOT / "CONTRIBUTING.md"]
+    names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted}
+    assert len(LESSONS) >= 8 and names <= source_names()
+
+
+def test_the_contents_of_the_first_page_hold_every_page_once():
+    blocks = (ROOT / "docs/index.md").read_text(encoding="utf-8").split("```{toctree}\n")[1:]
+    entries = [line for block in blocks for line in block.split("```")[0].splitlines() if line and line[0] != ":"]
+    patterns = [entry.removeprefix("/") if entry[0] == "/" else f"docs/{entry}" for entry in entries]
+    held = {name: [p for p in patterns if fnmatch(name, p)] for name in source_names() - {conf()["root_doc"]}}
+    assert {name: places for name, places in held.items() if len(places) != 1} == {}
+
+
+def test_lessons_follow_each_other_by_number():
+    numbers = [path.name[:2] for path in LESSONS]
+    assert numbers == sorted(set(numbers)), "the contents are in the order of file names"
+
+
+def lesson(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """What becomes of a notebook of these cells."""
+    return pages.read_lesson(nbformat.writes(new_notebook(cells=list(cells))))
+
+
+def picture(alt: str | None) -> nbformat.NotebookNode:
+    about = {} if alt is None else {"image/png": {"alt": alt}}
+    return new_output("display_data", {"image/png": "", "text/plain": "a picture"}, metadata=about)
+
+
+def test_machinery_is_folded_and_nothing_else():
+    book = lesson(
+        new_code_cell("import sys", id=SETUP_ID),
+        new_code_cell('from tfm_lib.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell("print(1)"),
+    )
+    assert [cell.metadata.get("tags", []) for cell in book.cells] == [["hide-input"], ["kept", "hide-input"], []]
+
+
+def test_a_picture_carries_its_alt_text():
+    book = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))
+    assert book.cells[0].metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
+
+
+@pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])
+def test_a_picture_that_would_have_no_words_or_the_wrong_ones_is_refused(alts):
+    with pytest.raises(ValueError, match=r"cell fig shows pictures with the alt texts .*wanted one picture"):
+        lesson(new_code_cell("fig", id="fig", outputs=[picture(alt) for alt in alts]))
+
+
+def test_no_picture_is_fetched_from_the_web():
+    text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
+    [cell] = lesson(new_markdown_cell(text)).cells
+    target = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
+    assert cell.source == f"# Title\n\n[Open in Colab]({target}) ![here](../docs/a.png)"
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_every_lesson_can_become_a_page(path):
+    book = pages.read_lesson(path.read_text(encoding="utf-8"))
+    assert any("hide-input" in cell.metadata.get("tags", []) for cell in book.cells)
+    for source in markdown_of(path):
+        for token in walk(parse(source)):
+            if token["type"] in ("inline_math", "block_math"):
+                pages.formulas.convert_with_local_state(token["raw"], displaystyle=token["type"] == "block_math")
+
+
+def test_a_formula_is_set_as_tex_sets_it():
+    formula = pages.formulas.convert_with_local_state(r"1.18 \ln 2", displaystyle=False)
+    assert formula.startswith("<math>") and '<mi>ln</mi></mrow><mo lspace="0.1667em">' in formula
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return yaml.safe_load((ROOT / ".github/workflows" / name).read_text(encoding="utf-8"))
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_pages_are_published_as_make_site_writes_them():
+    jobs = workflow("pages.yml")["jobs"]
+    assert any(command.startswith("make site") for command in commands(jobs["build"]))
+    [upload] = [step for step in jobs["build"]["steps"] if "upload-pages-artifact" in step.get("uses", "")]
+    assert upload["with"] == {"path": "site"}
+    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {
+        "pages": "write",
+        "id-token": "write",
+    }
+
+
+def test_the_browser_has_a_job_of_its_own():
+    run = commands(workflow("test.yml")["jobs"]["browser"])
+    assert any("playwright install --with-deps chromium" in command for command in run)
+    assert run[-1].startswith("make test-browser")
