@@ -42,6 +42,12 @@ MAY_IMPORT = {
     "controls": {"figure", "live"},
     "widgets": {"controls", "figure", "live", "masks"},
     "clocks": {"controls", "figure", "live", "positions"},
+    "watching": {"checkpoints", "controls", "figure", "live"},
+    "newsdesk": {"newsroom", "summaries"},
+    "summarizing": {
+        *("choices", "decoding", "model", "summaries", "tracing"),
+        *("controls", "figure", "live", "newsdesk"),
+    },
 }
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
 

@@ -5,7 +5,8 @@ newsroom, pairs -> summaries -> training, checkpoints     how it learns
 choices -> decoding -> beam, scoring                      how it writes and is judged
 tracing, figure -> plots, drawings                        how to look inside
 questions -> flashcards; live -> quiz                     what the lessons ask, on cards and in the notebook
-live, figure -> controls -> widgets, clocks               pictures that follow a knob
+live, figure -> controls -> widgets, clocks, watching     pictures that follow a knob, or a run
+newsdesk -> summarizing                                   the same, around the shipped summarizer
 checks                                                    what the exercises call, a file a lesson
 pretrained, tasks, lab, __main__                          what ships, and the commands behind make
 

@@ -33,6 +33,8 @@ class Screen:
 
     def __init__(self, figure: Figure, moving: Sequence[Artist]) -> None:
         self.figure, self._moving = figure, moving
+        for artist in moving:
+            artist.set_in_layout(False)  # the axes stand where they stand, whatever is shown at first
         self._static = figure._repr_mimebundle_()
         layout = figure.get_layout_engine()
         self._share = 1 - layout.get()["rect"][1] if layout else 1  # of the picture in the height; below is the caption
