@@ -99,7 +99,7 @@ def test_nothing_of_the_package_needs_its_exercises():
 @pytest.mark.parametrize("path", [path for path in CHECKS if path.stem in ENGINE], ids=lambda p: p.stem)
 def test_what_judges_exercises_knows_nothing_of_the_package_and_reads_on_a_screen(path):
     assert imports(path) <= {"checks"}
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 160
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 180
 
 
 def test_each_other_file_of_checks_is_a_lesson():

@@ -21,6 +21,7 @@ import torch
 
 from tests.proof import cells
 from tfm_lib import checks
+from tfm_lib.attention import attention
 from tfm_lib.checks import progress_file, running, verdict
 from tfm_lib.checks.comparing import difference
 from tfm_lib.checks.exercise import Exercise
@@ -334,6 +335,42 @@ def test_an_unchanged_module_is_not_called_changed():
 def test_values_that_look_alike_are_shown_with_more_digits():
     found = judge(positive, lambda x: refuses(x) or x.clamp(min=0) * 1.0002)
     assert "expected  [1, 0]" in str(found) and "came      [1.0002" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "came", "shown"),
+    [
+        (
+            (torch.zeros(2), torch.ones(2)),
+            (torch.zeros(2), torch.zeros(2)),
+            ("entry 1: [1, 1]  (2,)", "entry 1: [0, 0]  (2,)"),
+        ),
+        ({"a": (1, torch.ones(1))}, {"a": (1, torch.zeros(1))}, ("a: entry 1: [1]  (1,)", "a: entry 1: [0]  (1,)")),
+        ((1, 2), (1, 3), ("(1, 2)", "(1, 3)")),
+        (torch.zeros(200), torch.eye(200)[150], ("at [150]: 0", "at [150]: 1")),
+        (torch.ones(1), torch.full((1,), 1.0002), ("[1]  (1,)", "[1.00020003]  (1,)")),
+    ],
+)
+def test_what_differs_is_what_is_shown(expected, came, shown):
+    outcomes = running.Outcome(expected), running.Outcome(came)
+    assert verdict._beside(*outcomes, 1e-4) == shown
+
+
+def test_a_verdict_has_lines_that_fit_and_keep_their_columns():
+    found = judge(positive, lambda x: refuses(x) or x.repeat(1, 2) if x is None or x.dim() > 1 else x.clamp(min=0))
+    lines = str(found).splitlines()
+    assert lines[0] == "✗ test_exercises.positive: not right yet." and lines[1] == f"  {found.why}"
+    assert all(len(line) <= 92 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
+
+
+def broken_inside_the_package(x):
+    refuses(x)
+    return attention(x, x[:1, :1], x)
+
+
+def test_an_error_is_told_by_the_learners_own_line():
+    found = judge(positive, broken_inside_the_package)
+    assert "in `return attention(x, x[:1, :1], x)`" in found.why
 
 
 def test_an_endless_loop_ends_after_three_seconds():

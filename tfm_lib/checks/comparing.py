@@ -54,6 +54,20 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
     return None if type(came) is type(expected) and came == expected else f"What came is {kind(came)}."
 
 
+def first_difference(expected: Any, came: Any, tolerance: float) -> tuple[str, Any, Any]:
+    """Where two values differ first, and what stands there: in tuples and dictionaries, the entry and its name."""
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(expected, tuple | list) and isinstance(came, tuple | list) and len(came) == len(expected):
+        pairs = [(f"entry {n}: ", *both) for n, both in enumerate(zip(expected, came, strict=True))]
+    elif isinstance(expected, dict) and isinstance(came, dict) and came.keys() == expected.keys():
+        pairs = [(f"{key}: ", value, came[key]) for key, value in expected.items()]
+    for where, value, other in pairs:
+        if difference(value, other, tolerance) and not isinstance(value, int | float | str):
+            deeper, value, other = first_difference(value, other, tolerance)
+            return where + deeper, value, other
+    return "", expected, came
+
+
 def _zero(size: float) -> float:
     """What a difference is measured by besides the expected value: 1 where that is zero, or zero but for rounding."""
     return 1.0 if size < 1e-12 else 0.0
@@ -62,7 +76,7 @@ def _zero(size: float) -> float:
 def _first(wanted: Any, came: Any, tolerance: float) -> str | None:
     for key, value in wanted:
         if found := difference(value, came[key], tolerance):
-            return f"Entry {key!r}: {found}"
+            return f"{f'Entry {key}' if isinstance(key, int) else key}: {found}"
     return None
 
 

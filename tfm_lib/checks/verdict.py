@@ -1,14 +1,21 @@
 """Judges an answer: not attempted, not right yet, or right; and says why."""
 
+import sysconfig
+import textwrap
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.checks.comparing import difference, kind, show
+import torch
+from torch import Tensor
+
+from tfm_lib.checks.comparing import difference, first_difference, kind, show
 from tfm_lib.checks.exercise import Exercise, Inputs
 from tfm_lib.checks.running import SECONDS, Outcome, OutOfTime, guarded, outcome
 
+WIDTH = 92
+STANDARD = sysconfig.get_paths()["stdlib"]
 SIGNS = {"open": "○", "wrong": "✗", "right": "✓"}
 WORDS = {"open": "not attempted yet", "wrong": "not right yet", "right": "right"}
 
@@ -23,8 +30,16 @@ class Verdict:
     details: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        first = f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}. {self.why}".rstrip()
-        return "\n".join([first, *(f"    {line}" for line in self.details)])
+        first = f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}."
+        details = [_wrapped(line, " " * 4, " " * 14) for line in self.details]
+        return "\n".join([first, *([_wrapped(self.why, " " * 2, " " * 2)] if self.why else []), *details])
+
+
+def _wrapped(text: str, indent: str, next_indent: str) -> str:
+    """Lines that JupyterLab shows whole, since it would break them in the middle of a word or number."""
+    wrapper = textwrap.TextWrapper(WIDTH, indent, next_indent, break_on_hyphens=False, break_long_words=False)
+    wrapper.replace_whitespace = False
+    return wrapper.fill(text)
 
 
 def judge(exercise: Exercise, answer: Any) -> Verdict:
@@ -66,10 +81,10 @@ def _judge(exercise: Exercise, answer: Any) -> Verdict:
         why = _mistake(exercise, outcomes) or _generic(came, wanted, exercise.tolerance)
         given = [f"{name} = {show(value)}" for name, value in inputs.items()]
         lines = [f"{'' if place else 'for':<9} {line}" for place, line in enumerate(given)]
-        digits = 4 if _shown(wanted, 4) != _shown(came, 4) else 9
+        expected, found = _beside(wanted, came, exercise.tolerance)
         if exercise.cases:  # a value is not given away
-            lines.append(f"expected  {_shown(wanted, digits)}")
-        return verdict("wrong", why, *lines, f"came      {_shown(came, digits)}")
+            lines.append(f"expected  {expected}")
+        return verdict("wrong", why, *lines, f"came      {found}")
     for _, came, _ in outcomes:
         if came.changed:
             return verdict("wrong", f"The result is right, but {_changes(came)}")
@@ -87,19 +102,20 @@ def _of_ours(exercise: Exercise, function: Any, inputs: Inputs) -> Outcome:
 
 
 def _mistake(exercise: Exercise, outcomes: list[tuple[Inputs, Outcome, Outcome]]) -> str | None:
-    """The diagnosis of the mistake that explains every wrong outcome, and of these the one that explains most."""
-    best, diagnosis = 0, None
+    """The diagnosis of the mistake that explains every wrong outcome, and of these the one that explains most.
+
+    Where none explains all, there may be two mistakes: then it is one that explains the first outcomes, two at least.
+    """
+    wrong = [not came.agrees(wanted, exercise.tolerance) for _, came, wanted in outcomes]
+    best, diagnosis = (False, 1), None
     for mistake in exercise.mistakes:
-        explained = 0
-        for inputs, came, wanted in outcomes:
-            if came.agrees(_of_ours(exercise, mistake, inputs), exercise.tolerance):
-                explained += 1
-            elif not came.agrees(wanted, exercise.tolerance):
-                break
-        else:
-            if explained > best:
-                best, diagnosis = explained, " ".join((mistake.__doc__ or "").split())
-    return diagnosis
+        same = [came.agrees(_of_ours(exercise, mistake, inputs), exercise.tolerance) for inputs, came, _ in outcomes]
+        whole = all(one for one, bad in zip(same, wrong, strict=True) if bad)
+        explained = sum(same) if whole else sum(one and bad for one, bad in zip(same, wrong, strict=True))
+        first = same[wrong.index(True)]
+        if (whole or first) and (whole, explained + whole) > best:
+            best, diagnosis = (whole, explained + whole), " ".join((mistake.__doc__ or "").split())
+    return diagnosis if best[0] or diagnosis is None else f"At least this: {diagnosis}"
 
 
 def _generic(came: Outcome, wanted: Outcome, tolerance: float) -> str:
@@ -125,12 +141,31 @@ def _changes(came: Outcome) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """The line of the learner's code that an error came from, as far as Python still has it."""
-    ours = str(Path(__file__).parent)
+    """The innermost line of the learner's code that an error came from, as far as Python still has it."""
+    ours = str(Path(__file__).parent.parent)  # the package: what it raises, a line of the learner's has called
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [f.line for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]
+    lines = [
+        f.line for f in frames if not f.filename.startswith((ours, STANDARD)) and "site-packages" not in f.filename
+    ]
     return f" in `{lines[-1]}`" if lines and lines[-1] else ""
 
 
-def _shown(result: Outcome, digits: int) -> str:
-    return type(result.error).__name__ if result.error else show(result.value, digits)
+def _beside(wanted: Outcome, came: Outcome, tolerance: float) -> tuple[str, str]:
+    """Expected and found, each in a line, such that a reader sees the difference.
+
+    Of several values only the first that differs, and of a long tensor the first place, where the whole looks alike.
+    """
+    if wanted.error or came.error:
+        one, other = (type(o.error).__name__ if o.error else show(o.value) for o in (wanted, came))
+        return one, other
+    where, expected, found = first_difference(wanted.value, came.value, tolerance)
+    for digits in (4, 9):
+        if show(expected, digits) != show(found, digits):
+            break
+    else:
+        if isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.shape == found.shape:
+            apart = ~torch.isclose(expected, found, tolerance, 0.0, equal_nan=True)
+            place = apart.nonzero()[0].tolist()
+            where = f"{where}at {place}: "
+            expected, found = expected[tuple(place)], found[tuple(place)]
+    return f"{where}{show(expected, digits)}", f"{where}{show(found, digits)}"
