@@ -151,7 +151,7 @@ def test_the_stored_form_is_the_picture_with_its_words_and_no_view(name):
 @every_one
 def test_a_keyboard_turns_every_knob_and_nothing_is_an_output(name):
     kinds = {type(widget).__name__ for widget in all_widgets(make(name).widget)}
-    assert kinds <= {*KNOBS, *TYPED, "VBox", "HBox", "Image", "HTML"} and kinds & {*KNOBS, *TYPED}
+    assert kinds <= {*KNOBS, *TYPED, "VBox", "HBox", "Picture", "HTML"} and kinds & {*KNOBS, *TYPED}
 
 
 def test_two_controls_do_not_move_each_other():

@@ -10,6 +10,7 @@ from ipywidgets import HTML, Image, VBox, Widget
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pixels
+from traitlets import Unicode
 
 from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure
 from tfm_lib.live import Live
@@ -22,6 +23,15 @@ class Layout(NamedTuple):
 
     moving: Sequence[Artist]
     update: Callable[..., None]
+
+
+class Picture(Image):
+    """An image that a screen reader can name: by its `tooltip`, since ipywidgets knows no alt text for images.
+
+    The front end shows a tooltip only where there is a description, and an image of ipywidgets has none.
+    """
+
+    description = Unicode().tag(sync=True)
 
 
 class Screen:
@@ -47,7 +57,7 @@ class Screen:
         self._canvas = FigureCanvasAgg(figure)
         self._background: Any = None
         width = f"{round(figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH)}px"
-        self.image = Image(format="png", layout={"width": width, "max_width": "100%", "height": "auto"})
+        self.image = Picture(format="png", layout={"width": width, "max_width": "100%", "height": "auto"})
         self.words = HTML(layout={"max_width": width})
         self.show(figure.alt)
 
@@ -63,7 +73,7 @@ class Screen:
         picture = Pixels.fromarray(pixels[: round(self._share * len(pixels))]).convert("RGB")
         png = BytesIO()
         picture.save(png, "png", compress_level=1)  # quick to write; it is never stored
-        self.image.tooltip = message  # ipywidgets knows no alt text; a title is read aloud in its place
+        self.image.tooltip = message
         self.words.value = f'<p style="line-height: 1.4; margin: 0">{escape(message)}</p>'
         self.image.value = png.getvalue()
 
