@@ -25,7 +25,7 @@ TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACK
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow test-browser train flashcards reset progress student site lint lessons stamp clean
+.PHONY: help lab test test-slow test-browser train flashcards reset progress student bench site lint lessons stamp clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,9 @@ progress: $(READY) ## the exercises of all lessons, done and open
 
 student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/
 	@$(RUN) -m tfm_lib student
+
+bench: $(READY) ## speed beside other implementations, about 20 minutes: writes benchmarks/speed.md
+	OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 $(RUN) -m benchmarks.speed $(call given,ARGS)
 
 site: $(READY) ## the lessons as web pages, in site/, readable without any network
 	@work=$$(mktemp -d) && trap "rm -rf $$work" EXIT && \

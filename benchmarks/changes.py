@@ -9,15 +9,12 @@ process, with one thread. A ratio above 1 means that the change helps. Writes ch
 import argparse
 import json
 import os
-import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import date
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -29,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import buckets
+from benchmarks.turns import machine, ratios, take_turns
 from tfm_lib.attention import MultiHeadAttention, attention, attention_weights
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.summaries import PAD_ID, Batch
@@ -107,19 +105,10 @@ def by_formula(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention_weights(query, key) @ value
 
 
-def take_turns(before: Step, after: Step, rounds: int) -> dict[str, float]:
-    """How many times as fast "after" is: median, least and most over the rounds; the first one warms up."""
-    ratios, own = [], []
-    for round_ in range(rounds + 1):
-        seconds = {}
-        for name, step in (("before", before), ("after", after))[:: 1 if round_ % 2 else -1]:
-            begin = time.process_time()
-            step()
-            seconds[name] = time.process_time() - begin
-        if round_:
-            ratios.append(seconds["before"] / seconds["after"])
-            own.append(1000 * seconds["before"])
-    return {"median": median(ratios), "min": min(ratios), "max": max(ratios), "ms before": median(own)}
+def compare(before: Step, after: Step, rounds: int) -> dict[str, float]:
+    """How many times as fast "after" is: median, least and most over the rounds."""
+    rows = ratios(take_turns({"before": before, "after": after}, rounds), "before")
+    return {**{name: rows["after"][name] for name in ("median", "min", "max")}, "ms before": rows["before"]["ms"]}
 
 
 def in_bfloat16() -> AbstractContextManager:
@@ -164,7 +153,7 @@ def compiled(rounds: int) -> dict[str, float]:
     with TemporaryDirectory() as empty, patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=empty):
         step()  # nothing that an earlier run has compiled is found
     first = time.monotonic() - begin
-    return {**take_turns(training(build()), step, rounds), "seconds to compile": first}
+    return {**compare(training(build()), step, rounds), "seconds to compile": first}
 
 
 def kind_of(operator: str) -> str:
@@ -196,9 +185,9 @@ def against_the_peak(rounds: int) -> dict[str, float]:
         training(build())()
     square, long = torch.randn(1024, 1024), torch.randn(2**24)
     half = square.bfloat16()
-    product = take_turns(lambda: square @ square, training(build()), rounds)
-    half_product = take_turns(lambda: half @ half, lambda: square @ square, rounds)
-    addition = take_turns(lambda: torch.add(long, long, out=long), lambda: square @ square, rounds)
+    product = compare(lambda: square @ square, training(build()), rounds)
+    half_product = compare(lambda: half @ half, lambda: square @ square, rounds)
+    addition = compare(lambda: torch.add(long, long, out=long), lambda: square @ square, rounds)
     return {
         "matrix product, GFLOP/s": 2 * 1024**3 / product["ms before"] / 1e6,
         "matrix product in bfloat16, GFLOP/s": 2 * 1024**3 / half_product["ms before"] / 1e6,
@@ -208,25 +197,14 @@ def against_the_peak(rounds: int) -> dict[str, float]:
     }
 
 
-def machine() -> dict[str, str]:
-    """What it was measured on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    return {
-        "date": date.today().isoformat(),
-        "processor": f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} thread used",
-        "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
-    }
-
-
 def measure(rounds: int) -> dict:
     """Everything, as changes.json keeps it."""
-    results: dict = {"machine": machine(), "time": where_time_goes()}
+    results: dict = {"machine": machine("torch"), "time": where_time_goes()}
     results["time in bfloat16"] = where_time_goes(in_bfloat16)
     results["peak"] = against_the_peak(rounds)
     results["changes"] = {"length buckets": bucketing(rounds)}
     for name, (before, after) in changes().items():
-        results["changes"][name] = take_turns(before, after, rounds)
+        results["changes"][name] = compare(before, after, rounds)
         print(f"{name}: {results['changes'][name]['median']:.2f}", flush=True)
     results["changes"]["torch.compile"] = compiled(rounds)
     return results

@@ -288,6 +288,7 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
         package.extractall(tmp_path / "installed")
     names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/lessons").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
     code = "import tfm_lib.quiz as module; print(module.LESSONS)"
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()

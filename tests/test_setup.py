@@ -308,6 +308,7 @@ def test_make_lists_every_target_in_one_line_each():
         "reset",
         "progress",
         "student",
+        "bench",
         "site",
         "lint",
         "lessons",

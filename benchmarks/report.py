@@ -1,0 +1,147 @@
+"""Writes speed.md and speed.png from what speed.py measured."""
+
+from math import log
+from pathlib import Path
+from statistics import mean, stdev
+
+from tfm_lib.figure import Figure, style
+
+# Goals of the project: what is measured, relative to what, and how much is wanted.
+GOALS = {
+    "training, small, dropout": 1.5,
+    "training, small, no dropout": 1.25,
+    "training, larger, dropout": 1.4,
+    "greedy, small, batch 1": 2.5,
+    "greedy, small, batch 32": 4.0,
+    "greedy, larger, batch 32": 4.5,
+    "beam 4, small, batch 32": 1.5,
+}
+TITLES = {
+    "training, small, dropout": "Training step, d_model 128, 2 + 2 layers, dropout 0.1",
+    "training, small, no dropout": "The same without any dropout",
+    "training, larger, dropout": "Training step, d_model 256, 4 + 4 layers, dropout 0.1",
+    "greedy, small, batch 1": "Greedy decoding of 32 tokens, d_model 128, batch 1",
+    "greedy, small, batch 32": "Greedy decoding of 32 tokens, d_model 128, batch 32",
+    "greedy, larger, batch 32": "Greedy decoding of 32 tokens, d_model 256, 4 + 4 layers, batch 32",
+    "beam 4, small, batch 32": "Beam search, 4 beams, d_model 128, batch 32, relative to BART's",
+}
+
+
+def best_peer(name: str, rows: dict) -> str:
+    """The fastest one that is not ours. d2l's decoding is left out: it is not correct."""
+    peers = [peer for peer in rows if peer != "tfm_lib" and not (peer == "d2l" and name.startswith("greedy"))]
+    return max(peers, key=lambda peer: rows[peer]["median"])
+
+
+def growth(rows: dict, kind: str, what: str) -> float:
+    """The exponent e with which a figure of attention grows as n^e, from 512, or the first length, to the last."""
+    lengths = sorted(map(int, rows))
+    first = 512 if 512 in lengths else lengths[0]
+    small, large = (rows[str(n)][kind][what] if str(n) in rows else rows[n][kind][what] for n in (first, lengths[-1]))
+    return log(large / small) / log(lengths[-1] / first)
+
+
+def goals_table(results: dict) -> list[str]:
+    """Goal beside measured value, a row each."""
+    lines = ["| | goal | measured (least to most) | best correct peer |", "|---|---|---|---|"]
+    for name, goal in GOALS.items():
+        rows = results[name]
+        ours = rows["tfm_lib"]
+        best = best_peer(name, rows)
+        lines.append(
+            f"| {TITLES[name]} | {goal} | **{ours['median']:.2f}** ({ours['min']:.2f} to {ours['max']:.2f}) "
+            f"| {rows[best]['median']:.2f} ({best}) |"
+        )
+    exponent = growth(results["attention"], "tfm_lib.attention", "bytes")
+    lines.append(f"| Memory of attention, forward, from n = 512 to 4096 | n^1 | **n^{exponent:.2f}** | |")
+    return lines
+
+
+def ratio_table(rows: dict) -> list[str]:
+    """Peers by speed, with the sites of their dropout where there is one."""
+    sites = any("dropout" in row for row in rows.values())
+    head = "| | speed (least to most) | ms |" + (" dropout on |" if sites else "")
+    lines = [head, "|---|---|---|" + ("---|" if sites else "")]
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["median"]):
+        line = f"| {name} | {row['median']:.2f} ({row['min']:.2f} to {row['max']:.2f}) | {row['ms']:.1f} |"
+        lines.append(line + (f" {row['dropout']} |" if sites else ""))
+    return lines
+
+
+def attention_table(rows: dict) -> list[str]:
+    """Time and memory of both ways, by length."""
+    kinds = list(next(iter(rows.values())))
+    lines = ["| n | " + " | ".join(f"{kind}, ms | MiB" for kind in kinds) + " |", "|---" * (1 + 2 * len(kinds)) + "|"]
+    for length, row in rows.items():
+        cells = " | ".join(f"{row[kind]['ms']:.1f} | {row[kind]['bytes'] / 2**20:.1f}" for kind in kinds)
+        lines.append(f"| {length} | {cells} |")
+    exponents = ", ".join(f"{kind}: memory n^{growth(rows, kind, 'bytes'):.2f}" for kind in kinds)
+    return [*lines, "", f"From n = 512 on, {exponents}."]
+
+
+def learning_table(rows: dict) -> list[str]:
+    """Steps and CPU seconds until nine of ten stories are exactly right."""
+    lines = ["| | steps, a seed each | CPU seconds |", "|---|---|---|"]
+    for name, runs in rows.items():
+        steps = ", ".join(str(run["steps"] or f"not in all ({run['exact']:.0%})") for run in runs)
+        seconds = [run["seconds"] for run in runs]
+        spread = f" ± {stdev(seconds):.0f}" if len(seconds) > 1 else ""
+        lines.append(f"| {name} | {steps} | {mean(seconds):.0f}{spread} |")
+    return lines
+
+
+def picture(results: dict) -> Figure:
+    """Our speed and that of the best correct peer, in each discipline, relative to its baseline."""
+    names = list(GOALS)
+    ours = [results[name]["tfm_lib"] for name in names]
+    best = [results[name][best_peer(name, results[name])]["median"] for name in names]
+    with style():
+        fig = Figure(
+            "Speed relative to torch.nn.Transformer (beam search: to BART's), tfm_lib and the best other: "
+            + "; ".join(f"{n}: {o['median']:.1f} and {b:.1f}" for n, o, b in zip(names, ours, best, strict=True)),
+            height=4.2,
+        )
+        ax = fig.subplots()
+        places = range(len(names))
+        spread = [[o["median"] - o["min"] for o in ours], [o["max"] - o["median"] for o in ours]]
+        ax.barh([p - 0.2 for p in places], [o["median"] for o in ours], 0.38, xerr=spread, label="tfm_lib")
+        ax.barh([p + 0.2 for p in places], best, 0.38, hatch="//", fill=False, label="best correct peer")
+        ax.plot([GOALS[name] for name in names], places, "k|", markersize=22, linestyle="none", label="goal")
+        ax.axvline(1, color="black", linewidth=0.8)
+        ax.set_yticks(places, names)
+        ax.invert_yaxis()
+        ax.set_xlabel("times as fast as torch.nn.Transformer (beam search: as BART's)")
+        ax.legend(loc="upper right")
+    return fig
+
+
+def write(results: dict, folder: Path) -> None:
+    """Write speed.md and speed.png into `folder`."""
+    fig = picture(results)
+    fig.savefig(folder / "speed.png")
+    facts = [f"- {name}: {value}" for name, value in results["machine"].items()]
+    notes = folder / "speed_notes.md"
+    lines = [
+        "# Speed beside other implementations",
+        "",
+        "Written by `make bench`. All take turns in random order, with one thread, in CPU time of the process. Each",
+        "figure is the median over the rounds of the ratio within a round. Shapes, data, loss and Adam are equal;",
+        "BART and Marian use one table for embeddings and output. d2l's decoding is fast and not correct (it adds the",
+        "encoding of position 0 to every token), so it is no best peer there. With the same weights our logits differ",
+        f"from torch.nn.Transformer's by at most {results['logits differ by']:.0e}, and both write the same tokens.",
+        "",
+        *facts,
+        "",
+        f"![{fig.alt}](speed.png)",
+        "",
+        "## Goals",
+        "",
+        *goals_table(results),
+        "",
+        *(notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []),
+    ]
+    for name, title in TITLES.items():
+        lines += ["", f"## {title}", "", *ratio_table(results[name])]
+    lines += ["", "## Attention alone, 8 heads of width 64, forward", "", *attention_table(results["attention"])]
+    lines += ["", "## Until 9 of 10 newsroom stories are exactly right", "", *learning_table(results["learning"])]
+    (folder / "speed.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,58 @@
+"""How all benchmarks measure: in turns, in CPU time of this process, as ratios within a round."""
+
+import os
+import platform
+import random
+import time
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+
+import torch
+
+
+def take_turns(tasks: dict[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
+    """CPU seconds of one call of each task, a figure a round; a first round warms up and is thrown away.
+
+    The order is drawn anew in each round, so that other work on the machine hits all alike.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    order = list(tasks)
+    for round_ in range(rounds + 1):
+        random.shuffle(order)
+        for name in order:
+            begin = time.process_time()
+            for _ in range(repeats):
+                tasks[name]()
+            if round_:
+                seconds[name].append((time.process_time() - begin) / repeats)
+    return seconds
+
+
+def ratios(seconds: dict[str, list[float]], baseline: str) -> dict[str, dict[str, float]]:
+    """How many times as fast as the baseline each task is: median, least and most over the rounds."""
+    rows = {}
+    for name, own in seconds.items():
+        times = [theirs / ours for theirs, ours in zip(seconds[baseline], own, strict=True)]
+        rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(own)}
+    return rows
+
+
+def machine(*packages: str) -> dict[str, str]:
+    """What the figures were measured on, and with which versions of `packages`."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    found = []
+    for name in packages:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} missing")
+    return {
+        "date": date.today().isoformat(),
+        "processor": f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} thread used",
+        "versions": ", ".join([f"Python {platform.python_version()}", *found]),
+        "load at the start": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
+    }

@@ -1,0 +1,95 @@
+"""The benchmarks measure what they say: equal work, right results. No test here hangs on a clock."""
+
+import json
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import learning, report, speed
+from benchmarks.peers import PEERS
+
+FOLDER = Path(speed.__file__).parent
+BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
+
+
+@pytest.fixture(scope="module")
+def results():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET)
+
+
+def test_every_row_is_measured_and_reported(results, tmp_path):
+    report.write(json.loads(json.dumps(results)), tmp_path)
+    text = (tmp_path / "speed.md").read_text()
+    assert {"training, small, dropout", *report.GOALS} <= results.keys()
+    for name in report.GOALS:
+        rows = results[name]
+        assert rows["tfm_lib"]["min"] <= rows["tfm_lib"]["median"] <= rows["tfm_lib"]["max"]
+        assert report.TITLES[name] in text and f"**{rows['tfm_lib']['median']:.2f}**" in text
+    assert set(results["training, small, dropout"]) == set(speed.installed())
+    assert re.search(r"!\[[^]]+\]\(speed\.png\)", text) and (tmp_path / "speed.png").stat().st_size > 10_000
+    assert [run["steps"] for runs in results["learning"].values() for run in runs] == [None] * 3
+
+
+def test_memory_of_attention_is_counted(results):
+    """The formula holds 8 x n x n weights at least, in four bytes each; the fused kernel does not."""
+    for length, row in results["attention"].items():
+        assert row["the formula"]["bytes"] >= 8 * length**2 * 4
+        assert row["tfm_lib.attention"]["bytes"] < 8 * length**2 * 4
+    assert report.growth(results["attention"], "the formula", "bytes") == pytest.approx(2, abs=0.1)
+
+
+def test_a_growth_is_found():
+    rows = {n: {"x": {"bytes": 3 * n**1.5}} for n in (128, 512, 4096)}
+    assert report.growth(rows, "x", "bytes") == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("name", speed.installed())
+def test_a_peer_learns(name):
+    """Its loss falls: it trains on the targets that it is given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        model = PEERS[name](speed.TINY, 0.0).train()
+        src, tgt = speed.make_batch(speed.TINY, 4)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        losses = []
+        for _ in range(30):
+            optimizer.zero_grad()
+            loss = model.loss(src, tgt)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0] / 3
+
+
+def test_ours_equals_torchs_and_a_difference_would_be_found(monkeypatch):
+    assert speed.check_equal(speed.TINY) < 1e-4
+    monkeypatch.setattr(speed, "torch_twin", lambda ours: speed.TorchTransformer(speed.TINY, 0.0).stacks)
+    with pytest.raises(ValueError, match="our logits differ"):
+        speed.check_equal(speed.TINY)
+
+
+def test_the_page_is_what_the_data_says(tmp_path):
+    """speed.md is made of speed.json, and of the notes beside it."""
+    results = json.loads((FOLDER / "speed.json").read_text())
+    (tmp_path / "speed_notes.md").write_text((FOLDER / "speed_notes.md").read_text())
+    report.write(results, tmp_path)
+    assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
+
+
+def test_the_readme_quotes_the_page():
+    results = json.loads((FOLDER / "speed.json").read_text())
+    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    quoted = {
+        "training, small, dropout": "a training step is {} times as fast",
+        "greedy, small, batch 32": "greedy decoding {} times for 32 texts",
+        "greedy, small, batch 1": "and {} times for one",
+        "beam 4, small, batch 32": "beam search is {} times as fast as BART's",
+    }
+    for name, words in quoted.items():
+        assert words.format(f"{results[name]['tfm_lib']['median']:.1f}") in readme
