@@ -228,7 +228,7 @@ def test_the_query_says_its_weights_by_dot_product_and_by_distance():
     )
     weights = np.exp([-2, -6.5, -1])
     weights /= weights.sum()
-    words = hand.turn(score="minus half of distance²")
+    words = hand.turn(score="minus distance² / 2")
     assert f"gives the weight {weights[2]:.2f} to “c” and {weights[0]:.2f} to “a”; the least goes to “b”" in words
     assert words.endswith("The score is minus half of the squared distance.")
 
@@ -322,7 +322,7 @@ def test_the_attention_says_where_a_word_looked_while_it_was_written(shipped):
         who = "the mean of all heads" if head == "mean" else f"head {head}"
         start = f"The summary: {' '.join(summary)}. While word {word}, “{summary[word - 1]}”, was written, {who} of "
         assert words.startswith(f"{start}layer {layer} looked most at “{story[best]}” ({weights[best]:.2f}), ")
-    assert hand.knobs["word of summary"].max == len(summary)
+    assert hand.knobs["word"].max == len(summary)
 
 
 def test_each_knob_of_the_attention_changes_the_picture(shipped):

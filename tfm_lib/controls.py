@@ -15,7 +15,10 @@ from traitlets import Unicode
 from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure
 from tfm_lib.live import Live
 
-KNOB = {"style": {"description_width": "8em"}, "layout": {"width": "26em"}}  # so that those of a column line up
+KNOB = {
+    "style": {"description_width": "8em"},
+    "layout": {"width": "26em", "max_width": "100%"},
+}  # so that those of a column line up
 
 
 class Layout(NamedTuple):

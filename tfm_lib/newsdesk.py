@@ -37,20 +37,20 @@ class Desk(VBox):
         self.slots = {
             "event": event,
             "thing": thing,
-            "how_many": Dropdown(options=numbers, value=3, description="how many", **SMALL),
+            "how_many": Dropdown(options=numbers, value=3, description="number", **SMALL),
             "who": Dropdown(options=PEOPLE, description="who", **SMALL),
             "where": Dropdown(options=PLACES, description="where", **SMALL),
             "when": Dropdown(options=DAYS, description="when", **SMALL),
             "phrasing": Dropdown(options=phrasings, description="phrasing", **SMALL),
         }
-        grid = GridBox(list(self.slots.values()), layout={"grid_template_columns": "repeat(4, 183px)"})
+        grid = GridBox(list(self.slots.values()), layout={"grid_template_columns": "repeat(auto-fill, 183px)"})
         open_ended = dict.fromkeys(("person", "place", "day", "number"), "…")
         for name, sentences in (("before", BEFORE), ("after", AFTER)):
             options = [("nothing", ""), *((text.format(**open_ended), text) for text in sentences)]
             self.slots[name] = Dropdown(options=options, description=name, **SMALL)
-        self.text = Textarea(description="story", rows=4, style=SMALL["style"], layout={"width": "740px"})
+        self.text = Textarea(description="story", rows=4, style=SMALL["style"], layout={"width": "auto"})
         self.note = HTML()
-        self.read = Button(description="Read this story", tooltip="Let the model read what stands in the field")
+        self.read = Button(description="Read this story", layout={"flex": "0 0 auto"})
         beside = self.slots["before"], self.slots["after"]
         super().__init__([grid, *beside, self.text, HBox([self.read, self.note])], layout={"max_width": "740px"})
         self._compose()

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from ipywidgets import Button, HBox, IntSlider, SelectionSlider, ToggleButtons, VBox
+from ipywidgets import Button, HBox, IntSlider, SelectionSlider, VBox
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
@@ -45,11 +45,9 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     """
     desk = Desk(vocabulary, model.config.max_length)
     layers, heads = range(model.config.num_decoder_layers), range(model.config.num_heads)
-    layer = ToggleButtons(
-        options=layers, value=layers[-1], description="layer", style={"description_width": "8em", "button_width": "4em"}
-    )
+    layer = SelectionSlider(options=layers, value=layers[-1], description="layer", **KNOB)
     head = SelectionSlider(options=["mean", *heads], description="head", **KNOB)
-    place = IntSlider(3, min=1, max=MOST_TOKENS, description="word of summary", **KNOB)
+    place = IntSlider(3, min=1, max=MOST_TOKENS, description="word", **KNOB)
     maps: dict[str, Tensor] = {}
     story: list[str] = []
     unknown: list[int] = []

@@ -110,7 +110,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
     water = FloatSlider(1.0, min=-4, max=4, step=0.25, description="query: water", **KNOB)
     building = FloatSlider(1.5, min=-4, max=4, step=0.25, description="query: building", **KNOB)
-    kinds = ("dot product / √2", "minus half of distance²")
+    kinds = ("dot product / √2", "minus distance² / 2")
     kind = ToggleButtons(options=kinds, description="score", style={"description_width": "8em", "button_width": "13em"})
 
     def look() -> tuple[tuple[Tensor, Tensor, Tensor], str]:
