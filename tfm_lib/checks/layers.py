@@ -6,11 +6,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tfm_lib.attention import attention
 from tfm_lib.checks.exercise import Draw, Inputs, exercise
 
 EPS = 1e-5  # of nn.LayerNorm
+AS_BUILT = "as your module begins"  # in place of a vector that the check loads
 
 
 @exercise(
@@ -45,6 +47,24 @@ def sizes_added() -> tuple[float, float]:
 def always_one() -> tuple[float, float]:
     """In the second case a sub-layer's output grows with what it reads, so that the variance doubles each time."""
     return 9.0, 9.0
+
+
+@growth.mistake
+def two_each_time() -> tuple[float, float]:
+    """The first is right. In the second case the variance doubles eight times, which makes more than 2 · 8."""
+    return 9.0, 16.0
+
+
+@growth.mistake
+def normed_on_the_way() -> tuple[float, float]:
+    """The second is right. In pre-norm only what a sub-layer reads is normed; the sum goes on as it is, and grows."""
+    return 1.0, 256.0
+
+
+@growth.mistake
+def cases_exchanged() -> tuple[float, float]:
+    """The numbers are right, and the other way round: pre-norm comes first."""
+    return 256.0, 9.0
 
 
 def networks(draw: Draw) -> Iterator[Inputs]:
@@ -97,28 +117,29 @@ def no_bias(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor
 
 def rows_to_norm(draw: Draw) -> Iterator[Inputs]:
     flooded = torch.tensor([[2.0, 0.0, 0.0, 2.0]])
-    plain = {"weight": torch.ones(4), "bias": torch.zeros(4)}
-    yield {"x": flooded, **plain, "eps": EPS}
+    small, plain = [{"weight": torch.ones(width), "bias": torch.zeros(width)} for width in (2, 4)]
+    yield {"x": torch.tensor([[4.0, 0.0], [1.0, 1.0]]), **small, "eps": EPS}  # as many rows as columns, one constant
+    yield {"x": flooded, "weight": AS_BUILT, "bias": AS_BUILT, "eps": EPS}
     yield {"x": 0.1 * flooded, **plain, "eps": 0.01}
-    yield {"x": torch.ones(1, 4), **plain, "eps": EPS}
-    yield {"x": draw(3, 4), "weight": draw(4), "bias": draw(4), "eps": EPS}
+    yield {"x": draw(4, 4), "weight": draw(4), "bias": draw(4), "eps": EPS}
     yield {"x": draw(2, 3, 4) + 5, "weight": draw(4), "bias": draw(4), "eps": EPS}
 
 
-def with_weights(answer: Callable, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Any:
-    """What a learner's module gives once its `weight` and `bias` have these values."""
+def with_weights(answer: Callable, x: Tensor, weight: Tensor | str, bias: Tensor | str, eps: float) -> Any:
+    """What a learner's module gives once its `weight` and `bias` have these values, or those that it begins with."""
     module = answer(x.shape[-1], eps)
     names = [name for name, _ in module.named_parameters()]
     if sorted(names) != ["bias", "weight"]:
         came = f"the parameters {' and '.join(names)}" if names else "no parameters"
         raise ValueError(f"your module has {came}; wanted are two nn.Parameter, called `weight` and `bias`")
-    module.load_state_dict({"weight": weight, "bias": bias})
+    if weight is not AS_BUILT:
+        module.load_state_dict({"weight": weight, "bias": bias})
     return module(x)
 
 
 @exercise(
     difficulty=2,
-    minutes=10,
+    minutes=15,
     trains="which numbers a LayerNorm looks at",
     right="Its parameters have torch's names, so that yours could take the place of nn.LayerNorm in any trained model.",
     cases=rows_to_norm,
@@ -129,16 +150,22 @@ def norm(width: int, eps: float = EPS) -> nn.Module:
     return nn.LayerNorm(width, eps)
 
 
+def scaled_and_shifted(y: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return weight * y + bias
+
+
 class Norm(nn.Module):
     """A LayerNorm that norms in a way of its own."""
 
-    def __init__(self, width: int, normed: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, width: int, normed: Callable, weight: float = 1, bias: float = 0, joined: Callable = scaled_and_shifted
+    ) -> None:
         super().__init__()
-        self.normed = normed
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.normed, self.joined = normed, joined
+        self.weight, self.bias = (nn.Parameter(torch.full((width,), float(first))) for first in (weight, bias))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.weight * self.normed(x) + self.bias
+        return self.joined(self.normed(x), self.weight, self.bias)
 
 
 def centered(x: Tensor) -> Tensor:
@@ -170,6 +197,12 @@ def no_eps(width: int, eps: float = EPS) -> nn.Module:
 
 
 @norm.mistake
+def unbiased_without_eps(width: int, eps: float = EPS) -> nn.Module:
+    """`x.std` divides by n - 1 unless told otherwise, and without eps a row of equal numbers is divided by 0."""
+    return Norm(width, lambda x: centered(x) / x.std(-1, keepdim=True))
+
+
+@norm.mistake
 def no_root(width: int, eps: float = EPS) -> nn.Module:
     """You divide by the variance; its square root is wanted."""
     return Norm(width, lambda x: centered(x) / (x.var(-1, keepdim=True, unbiased=False) + eps))
@@ -185,6 +218,65 @@ def over_tokens(width: int, eps: float = EPS) -> nn.Module:
 def over_everything(width: int, eps: float = EPS) -> nn.Module:
     """Mean and variance are taken over all tokens together; each token should be normed alone."""
     return Norm(width, lambda x: (x - x.mean()) / (x.var(unbiased=False) + eps).sqrt())
+
+
+def along(axis: int, eps: float, keepdim: bool = True) -> Callable[[Tensor], Tensor]:
+    """A norm whose mean and variance are taken along that axis."""
+    return lambda x: (x - x.mean(axis, keepdim)) / (x.var(axis, unbiased=False, keepdim=keepdim) + eps).sqrt()
+
+
+@norm.mistake
+def over_first_axis(width: int, eps: float = EPS) -> nn.Module:
+    """Mean and variance are taken along axis 0, over tokens or sentences; a token's own numbers lie along axis -1."""
+    return Norm(width, along(0, eps))
+
+
+@norm.mistake
+def over_second_axis(width: int, eps: float = EPS) -> nn.Module:
+    """Axis 1 is the last one only where x has two axes; a token's own numbers always lie along axis -1."""
+    return Norm(width, along(1, eps))
+
+
+@norm.mistake
+def axis_lost(width: int, eps: float = EPS) -> nn.Module:
+    """Without `keepdim=True` the means lose their axis, and stand against the wrong numbers of `x`, or against none."""
+    return Norm(width, along(-1, eps, keepdim=False))
+
+
+@norm.mistake
+def axis_of_variance_lost(width: int, eps: float = EPS) -> nn.Module:
+    """The mean keeps its axis; without `keepdim=True` the variance loses it, and stands under the wrong numbers."""
+    return Norm(width, lambda x: centered(x) / (x.var(-1, unbiased=False) + eps).sqrt())
+
+
+@norm.mistake
+def vectors_unused(width: int, eps: float = EPS) -> nn.Module:
+    """The norm is right; its result must still be multiplied by `weight`, and `bias` added."""
+    return Norm(width, along(-1, eps), joined=lambda y, weight, bias: y)
+
+
+@norm.mistake
+def no_shift(width: int, eps: float = EPS) -> nn.Module:
+    """The norm is right, and `weight` is in it; `bias` must still be added."""
+    return Norm(width, along(-1, eps), joined=lambda y, weight, bias: weight * y)
+
+
+@norm.mistake
+def weight_begins_at_zero(width: int, eps: float = EPS) -> nn.Module:
+    """Your `weight` begins at 0, so that a new module gives 0 whatever it reads; it should begin at 1."""
+    return Norm(width, along(-1, eps), weight=0)
+
+
+@norm.mistake
+def bias_begins_at_one(width: int, eps: float = EPS) -> nn.Module:
+    """Your `bias` begins at 1, so that a new module moves what it norms; it should begin at 0."""
+    return Norm(width, along(-1, eps), bias=1)
+
+
+@norm.mistake
+def beginnings_exchanged(width: int, eps: float = EPS) -> nn.Module:
+    """Your `weight` begins at 0 and your `bias` at 1; it should be the other way round."""
+    return Norm(width, along(-1, eps), weight=0, bias=1)
 
 
 def deep_stacks(draw: Draw) -> Iterator[Inputs]:
@@ -248,6 +340,12 @@ def each_sum_normed_too(x: Tensor, weights: list[Tensor]) -> Tensor:
     return x
 
 
+@prenorm.mistake
+def first_layer_alone(x: Tensor, weights: list[Tensor]) -> Tensor:
+    """Only your first layer runs: does `return` stand in the loop?"""
+    return prenorm.reference(x, weights[:1])
+
+
 def target_and_memory(draw: Draw) -> Iterator[Inputs]:
     for target, source, width, hidden in ((2, 2, 3, 2), (1, 3, 4, 6), (4, 6, 4, 8)):
         yield {
@@ -262,12 +360,38 @@ def think(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
     return normed(x + (x @ w1.T).relu() @ w2.T)
 
 
+class AxisLost(Exception):
+    """A query has no axis of words; an error of its own, so that no other one is taken for it."""
+
+
+class Rows(TorchFunctionMode):
+    """Notes how many rows at most ask in attention, or are read by a norm or a ReLU, at a time."""
+
+    most = 1
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func.__name__ in ("scaled_dot_product_attention", "softmax", "layer_norm", "relu") and args:
+            rows, asks = args[0], func is F.scaled_dot_product_attention
+            if asks and rows.dim() == 1:
+                raise AxisLost("attention wants queries of shape (T, D)")
+            self.most = max(self.most, rows.numel() // rows.shape[-1])
+        return func(*args, **(kwargs or {}))
+
+
+def with_rows(answer: Callable, **inputs: Tensor) -> dict[str, Any]:
+    """What a learner's layer gives, and how many rows of it were computed."""
+    with Rows() as rows:
+        last = answer(**inputs)
+    return {"the last row": last, "rows at a time": rows.most}
+
+
 @exercise(
     difficulty=3,
-    minutes=15,
+    minutes=18,
     trains="the three sub-layers of the decoder",
     right="The last word needs no mask and no other word's row, so a model that writes computes one row a step.",
     cases=target_and_memory,
+    call=with_rows,
 )
 def last_word(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
     last = x[-1:]
@@ -316,6 +440,35 @@ def replaced_by_network(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Te
     last = normed(x[-1:] + attention(x[-1:], x, x))
     last = normed(last + attention(last, memory, memory))
     return normed((last @ w1.T).relu() @ w2.T)
+
+
+@last_word.mistake
+def linear_network(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """The two attentions are right; in the feed-forward network the ReLU is missing."""
+    last = normed(x[-1:] + attention(x[-1:], x, x))
+    last = normed(last + attention(last, memory, memory))
+    return normed(last + last @ w1.T @ w2.T)
+
+
+@last_word.mistake
+def no_network(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """The two attentions are right; the third sub-layer, the feed-forward network, is missing."""
+    last = normed(x[-1:] + attention(x[-1:], x, x))
+    return normed(last + attention(last, memory, memory))
+
+
+@last_word.mistake
+def all_rows(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """The row is right, and others were computed with it, only to be dropped: begin with `x[-1:]`, and let it ask."""
+    causal = torch.ones(len(x), len(x)).tril().bool()
+    x = normed(x + attention(x, x, x, causal))
+    return think(normed(x + attention(x, memory, memory)), w1, w2)[-1:]
+
+
+@last_word.mistake
+def axis_taken_away(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """`x[-1]` takes the axis of the words away; `x[-1:]` keeps it, and has the shape (1, D)."""
+    return normed(x[-1] + attention(x[-1], x, x))
 
 
 @last_word.mistake
