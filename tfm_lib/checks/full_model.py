@@ -1,5 +1,6 @@
 """The exercises of lesson 06."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from math import exp, log, sqrt
@@ -105,7 +106,7 @@ def scores_without_mixing() -> int:
 
 @exercise(
     difficulty=2,
-    minutes=6,
+    minutes=9,
     trains="to predict a first loss",
     right="A loss is how far the right token is behind, so one sure prejudice costs more than knowing nothing.",
     tolerance=5e-3,
@@ -124,6 +125,18 @@ def knows_nothing() -> float:
 def echo_is_right() -> float:
     """That is the loss where the token's own echo is right; here another token is."""
     return log(exp(10) + 999) - 10
+
+
+@first_loss.mistake
+def echo_is_right_rounded() -> float:
+    """That is nearly nothing, as it would be if the right token were the model's favorite; it is another one."""
+    return 0.04
+
+
+@first_loss.mistake
+def cosine_forgotten() -> float:
+    """You multiplied the two lengths; a logit is a dot product, and so has the cosine as a third factor."""
+    return 20.0
 
 
 @first_loss.mistake
@@ -376,21 +389,35 @@ def random_model(seed: int) -> Transformer:
     return model
 
 
+class Endless(Exception):
+    """A loop goes on and on; an error of its own, so that no other one is taken for it."""
+
+
 @torch.no_grad()
-def with_model(answer: Callable, seed: int, src: Tensor, most: int) -> Any:
+def with_model(answer: Callable, seed: int, src: Tensor, most: int) -> dict[str, Any]:
     """What a learner's loop writes with a model, and how often the encoder ran."""
-    model, runs = random_model(seed), []
-    counting = model.encoder.register_forward_hook(lambda *_: runs.append("run"))
+    model, runs = random_model(seed), Counter[str]()
+
+    def count(name: str) -> None:
+        runs[name] += 1
+        if runs["decoder"] > 10 * most:  # even a loop over the rows needs fewer
+            raise Endless(f"the decoder has run {10 * most} times for {most} tokens")
+
+    counting = [
+        model.get_submodule(name).register_forward_hook(lambda *_, name=name: count(name))
+        for name in ("encoder", "decoder")
+    ]
     try:
         tokens = answer(model, src, most)
     finally:
-        counting.remove()
-    return tokens, f"runs of the encoder: {len(runs)}"
+        for hook in counting:
+            hook.remove()
+    return {"the tokens": tokens, "runs of the encoder": runs["encoder"]}
 
 
 @exercise(
     difficulty=4,
-    minutes=25,
+    minutes=30,
     trains="writing with a model, for a whole batch",
     right="This is all of decoding; lesson 08 makes it fast, and chooses less greedily.",
     cases=models_and_sources,
@@ -467,6 +494,12 @@ def never_stops(model: Transformer, src: Tensor, most: int) -> Tensor:
     tokens = greedy.reference(model, src, most)
     padding = torch.full((len(src), most - tokens.shape[1]), model.config.pad_id)
     return torch.cat([tokens, padding], dim=1)
+
+
+@greedy.mistake
+def most_ignored(model: Transformer, src: Tensor, most: int) -> Tensor:
+    """Your loop goes on until all rows have ended, and some never end: stop after `most` tokens at the latest."""
+    return greedy.reference(model, src, 10**6)
 
 
 @greedy.mistake
