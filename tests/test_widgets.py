@@ -534,3 +534,20 @@ def test_the_key_that_weighs_more_is_the_larger_disc():
     hand.turn(water=1.0)
     right = discs()
     assert left[0] > 5 * left[1] and right[1] > 5 * right[0]
+
+
+def test_the_square_stands_at_the_offset_and_hands_that_are_not_there_leave_nothing():
+    hand = Hand(sinusoid_control())
+    color = [int(COLORS[1][i : i + 2], 16) for i in (1, 3, 5)]
+
+    def orange(left: float, right: float, top: float = 0.0) -> np.ndarray:
+        height, width, _ = hand.pixels.shape
+        panel = hand.pixels[int(top * height) :, int(left * width) : int(right * width)]
+        return np.flatnonzero((np.abs(panel - color).max(-1) < 12).any(0))
+
+    for width in (16, 128):  # 128 has dot products up to 64
+        places = [orange(0.7, 1).mean() for _ in [hand.turn(width=width)] for k in (-20, 0, 20) if hand.turn(offset=k)]
+        assert places[2] - places[1] == pytest.approx(places[1] - places[0], abs=2) and places[2] - places[0] > 100
+    assert len(orange(0.4, 0.68, top=0.45))
+    hand.turn(width=4)  # two hands, both in the upper row
+    assert not len(orange(0.4, 0.68, top=0.45)) and len(orange(0.4, 0.68))
