@@ -91,6 +91,13 @@ def end_behind_the_padding(words: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @shift.mistake
+def all_padding_ends(words: Tensor) -> tuple[Tensor, Tensor]:
+    """All padding became end signs; a row ends once, right behind its last word, and the rest of it is padding."""
+    labels = F.pad(words, (0, 1), value=PAD_ID)
+    return F.pad(words, (1, 0), value=START_ID), labels.masked_fill(labels == PAD_ID, EOS_ID)
+
+
+@shift.mistake
 def no_end(words: Tensor) -> tuple[Tensor, Tensor]:
     """No label is the end sign, so a model that is trained on this never learns to stop."""
     return F.pad(words, (1, 0), value=START_ID), F.pad(words, (0, 1), value=PAD_ID)
@@ -334,17 +341,57 @@ def divided_by_places(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]
 
 @accumulated.mistake
 def padding_counts(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """Padding counts in your loss; it should be ignored, and not be counted among the words."""
+    """Padding counts in your loss, and among the words that you divide by; it should count in neither."""
+    return padding_surprises(weight, hidden, labels) / sum(names.numel() for names in labels)
+
+
+def padding_surprises(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """The gradient of all surprises, those at padding included."""
     logits = torch.cat([(piece @ weight).flatten(0, 1) for piece in hidden])
-    F.cross_entropy(logits, torch.cat([names.flatten() for names in labels])).backward()
+    F.cross_entropy(logits, torch.cat([names.flatten() for names in labels]), reduction="sum").backward()
     assert weight.grad is not None
     return weight.grad
 
 
 @accumulated.mistake
+def padding_is_named(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """You divide by the words alone, and still sum up what padding costs: `ignore_index=PAD_ID` is missing."""
+    return padding_surprises(weight, hidden, labels) / sum(words_in(labels))
+
+
+@accumulated.mistake
+def padding_in_each_mean(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """Padding counts in the mean of each piece, and each piece counts the same; only words should count, all alike."""
+    pieces = [
+        padding_surprises(weight.detach().clone().requires_grad_(), [piece], [names]) / (names.numel() * len(labels))
+        for piece, names in zip(hidden, labels, strict=True)
+    ]
+    return torch.stack(pieces).sum(0)
+
+
+@accumulated.mistake
+def divided_twice(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """You divide twice: `cross_entropy` gives a mean already, unless it is told `reduction="sum"`."""
+    words = words_in(labels)
+    return gradient(weight, hidden, labels, [1 / (own * sum(words)) for own in words])
+
+
+@accumulated.mistake
 def last_piece_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """Your gradient is reset before each piece, so that only the last one is left; gradients have to add up."""
+    """Only the last piece's gradient is left: is it reset before each piece, or is `backward` outside the loop?"""
     return gradient(weight, hidden[-1:], labels[-1:], [1 / sum(words_in(labels))])
+
+
+@accumulated.mistake
+def last_mean_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """The last piece's mean alone has left a gradient: each piece needs a `backward`, and its words the same divisor."""
+    return gradient(weight, hidden[-1:], labels[-1:], [1 / (words_in(labels)[-1] * len(labels))])
+
+
+@accumulated.mistake
+def first_piece_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
+    """Only the first piece's gradient is there: does `return` stand in the loop?"""
+    return gradient(weight, hidden[:1], labels[:1], [1 / sum(words_in(labels))])
 
 
 @accumulated.mistake
