@@ -49,6 +49,12 @@ def not_divided_by_sum() -> float:
 
 
 @crowd.mistake
+def percent() -> float:
+    """Your answer is in percent; weights sum to 1, so a number between 0 and 1 is wanted."""
+    return 100 * exp(3) / (exp(3) + 20)
+
+
+@crowd.mistake
 def plain_average() -> float:
     """That is the weight if all 21 scores are equal; one of them is 3."""
     return 1 / 21
@@ -110,6 +116,12 @@ def not_divided(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def divided_by_width(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The scores are divided by the width itself; the square root of it is wanted."""
     return (query @ key.transpose(-2, -1) / query.shape[-1]).softmax(-1) @ value
+
+
+@scaled.mistake
+def divided_by_number_of_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """You divide by the root of the number of keys; it should be of their width, over which a dot product sums."""
+    return (query @ key.transpose(-2, -1) / sqrt(key.shape[-2])).softmax(-1) @ value
 
 
 @scaled.mistake
