@@ -299,6 +299,7 @@ HIDES_FUTURE = torch.full((4, 4), -inf).triu(1)
 FIRST_SEES_THIRD = HIDES_FUTURE.index_put((torch.tensor(0), torch.tensor(2)), torch.tensor(0.0))
 SUSPECTS = {
     "attention with a causal mask": attends(HIDES_FUTURE),
+    "each place is handed the word before it, place 0 its own": lambda x: torch.cat([x[:1], x[:-1]]),
     "attention without a mask": attends(torch.zeros(4, 4)),
     "a causal mask with a hole: word 0 sees word 2": attends(FIRST_SEES_THIRD),
     "a penalty of 20 on the future, where minus infinity is meant": attends(torch.full((4, 4), -20.0).triu(1)),
@@ -321,7 +322,7 @@ def accuse(answer: Callable, attend: str, x: Tensor) -> Leaks:
 
 @exercise(
     difficulty=3,
-    minutes=15,
+    minutes=20,
     trains="a test that trusts no code",
     right="It asks no code what it means to do, so it finds a leak in any model, also in one you did not write.",
     cases=suspects,
@@ -382,6 +383,25 @@ def changes_pile_up(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
         moved = (attend(changed) != before).any(-1)
         found += [(query, key) for query in range(key) if moved[query]]
     return found
+
+
+@leaks.mistake
+def whole_output(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
+    """You ask whether anything in the output moved, and the changed word's own row does; for the pair (place, word)
+    only row `place` counts."""
+    before, found = attend(x), []
+    for key in range(len(x)):
+        changed = x.clone()
+        changed[key] += 1
+        if (attend(changed) != before).any():
+            found += [(query, key) for query in range(key)]
+    return found
+
+
+@leaks.mistake
+def all_places_before(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
+    """One place before the word moved, and you report all of them; ask each row by itself."""
+    return [(query, key) for key in {key for _, key in leaks.reference(attend, x)} for query in range(key)]
 
 
 @leaks.mistake
