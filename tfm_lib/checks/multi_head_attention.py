@@ -221,6 +221,19 @@ def turned_round(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @masked.mistake
+def hidden_by_zero(scores: Tensor, mask: Tensor) -> Tensor:
+    """The axes fit now, but a hidden key has the score 0, and e to the 0 is 1; only minus infinity gives nothing."""
+    return scores.masked_fill(~mask[:, None], 0.0).softmax(-1)
+
+
+@masked.mistake
+def hidden_by_zero_in_heads(scores: Tensor, mask: Tensor) -> Tensor:
+    """Two things: the axis of heads is still missing in the mask, and a score of 0 hides nothing, since e to the 0
+    is 1."""
+    return scores.masked_fill(~mask, 0.0).softmax(-1)
+
+
+@masked.mistake
 def struck_out_afterward(scores: Tensor, mask: Tensor) -> Tensor:
     """The right keys are struck out, but after the softmax, so the rows no longer sum to 1."""
     return scores.softmax(-1) * mask[:, None]
@@ -395,6 +408,40 @@ def not_scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def nothing_shared(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """H heads meet G heads, and broadcasting cannot know who shares: bring keys and values to H heads first."""
     return (query @ key.mT / sqrt(query.shape[-1])).softmax(-1) @ value
+
+
+@grouped.mistake
+def numbers_repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The shapes fit again, but without `dim` it was each number that `repeat_interleave` repeated, not each head; give
+    it `dim=1`."""
+    batch, heads, _, width = query.shape
+    share = heads // key.shape[1]
+    key, value = (x.repeat_interleave(share).view(batch, heads, -1, width) for x in (key, value))
+    return attention(query, key, value)
+
+
+@grouped.mistake
+def flattened(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The shapes do not fit, not even where each head has keys of its own. `repeat_interleave` needs `dim=1`:
+    without it, all numbers come in one line."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1])
+    return query @ key.mT @ value  # torch has no .mT of a line
+
+
+@grouped.mistake
+def flattened_and_transposed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """An axis that you name does not exist, not even where each head has keys of its own. `repeat_interleave` needs
+    `dim=1`: without it, all numbers come in one line."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1])
+    return query @ key.transpose(-2, -1) @ value
+
+
+@grouped.mistake
+def a_group_for_each_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """You look for head h of the keys and values, and there are only G of them; query head h uses head
+    h // (H / G)."""
+    heads = torch.arange(query.shape[1])
+    return attention(query, key[:, heads], value[:, heads])
 
 
 @grouped.mistake
