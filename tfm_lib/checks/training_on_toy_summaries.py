@@ -384,7 +384,7 @@ def last_piece_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor])
 
 @accumulated.mistake
 def last_mean_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """The last piece's mean alone has left a gradient: each piece needs a `backward`, and its words the same divisor."""
+    """The last piece's mean alone has left a gradient: each piece needs `backward`, and its words the same divisor."""
     return gradient(weight, hidden[-1:], labels[-1:], [1 / (words_in(labels)[-1] * len(labels))])
 
 
