@@ -1,0 +1,268 @@
+"""The web pages in a real browser, as `make site` wrote them: all can be read, by all, without any network."""
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import cache, partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "site"
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
+
+
+class Anatomy(HTMLParser):
+    """What a page links to, what can be linked to in it, and its pictures."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.names: list[str] = []
+        self.alts: list[str | None] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.names += [name for key in ("id", "name") if (name := given.get(key))]
+        target = given.get("src") or given.get("href")
+        if target is not None:
+            (self.links if tag == "a" else self.fetched).append(target)
+        if tag == "img":
+            self.alts.append(given.get("alt"))
+
+
+anatomy = cache(Anatomy)
+
+
+def dead_links(page: Path) -> list[str]:
+    """The links of a page, within the site, that lead to no file or to no place in it; and all that it would fetch."""
+    about = anatomy(page)
+    dead = [link for link in about.fetched if urlsplit(link).scheme not in ("", "data")]
+    for link in about.links + about.fetched:
+        parts = urlsplit(urljoin(page.as_uri(), link))
+        if parts.scheme != "file":
+            continue
+        target = Path(unquote(parts.path))
+        place = unquote(parts.fragment)
+        if not target.is_file() or (place and target.suffix == ".html" and place not in anatomy(target).names):
+            dead.append(link)
+    return dead
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[Path]:
+    """All pages, the first one first."""
+    found = sorted(SITE.rglob("*.html"), key=lambda page: (len(page.relative_to(SITE).parts), page))
+    assert SITE / "index.html" in found and len(found) > len(LESSONS), "there are no pages: run `make site` first"
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
+
+    with chromium() as running:
+        yield running
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves the pages as a web host does, and says nothing."""
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def host(pages) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def tab(browser, host) -> Iterator:
+    """Opens tabs; a question to anybody but our own host, and any error in a page, fails the test."""
+    complaints, contexts = [], []
+
+    def ask(route) -> None:
+        if route.request.url.startswith((host, "data:")):
+            return route.continue_()
+        complaints.append(f"asked for {route.request.url}")
+        return route.abort()
+
+    def open_tab(viewport=DESKTOP, scheme="light"):
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, base_url=host)
+        contexts.append(context)
+        context.route("**/*", ask)
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        context.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        return context.new_page()
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def lesson_pages() -> list[str]:
+    """The addresses of the lessons, from the first page."""
+    return [f"notebooks/{path.stem}.html" for path in LESSONS]
+
+
+def test_links_lead_somewhere(pages):
+    assert {str(page.relative_to(SITE)): dead for page in pages if (dead := dead_links(page))} == {}
+
+
+def test_dead_links_are_found(tmp_path):
+    other, page = tmp_path / "b ü.html", tmp_path / "a.html"
+    other.write_text('<p id="here">')
+    page.write_text(
+        '<a href="b%20%C3%BC.html#here">good</a> <a href="#top">x</a> <h1 id="top"><a href="https://example.org/x">out</a>'
+        '<a href="b%20%C3%BC.html#gone">x</a> <a href="c.html">x</a> <img src="https://example.org/p.png" alt="">'
+        '<link href="gone.css"><script src="data:,1"></script>'
+    )
+    assert dead_links(page) == ["https://example.org/p.png", "b%20%C3%BC.html#gone", "c.html", "gone.css"]
+
+
+def test_a_lesson_holds_each_picture_with_its_words():
+    for lesson, page in zip(LESSONS, lesson_pages(), strict=True):
+        cells = json.loads(lesson.read_text(encoding="utf-8"))["cells"]
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        alts = [o["metadata"]["image/png"]["alt"] for o in outputs if "image/png" in o.get("data", {})]
+        assert anatomy(SITE / page).alts == alts, page
+    [picture] = anatomy(SITE / "index.html").alts
+    assert picture.startswith("The course: lessons 00 to")
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"])
+def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
+    """By the rules of axe-core; what it calls moderate or minor is let pass."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe, page, findings = Axe(), tab(viewport, scheme), []
+    for path in pages:
+        name = path.relative_to(SITE).as_posix()
+        page.goto(name)
+        page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
+        page.evaluate("() => new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
+        for violation in axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]:
+            if violation["impact"] in ("serious", "critical"):
+                findings += [f"{name}: {violation['help']}: {node['html'][:200]}" for node in violation["nodes"]]
+        if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
+            findings.append(f"{name} is wider than the window")
+    assert not findings, "\n".join(findings)
+
+
+def test_hints_are_folded_and_claims_are_not_seen(tab):
+    page, folded = tab(), 0
+    for path in lesson_pages():
+        page.goto(path)
+        assert page.locator("article details[open]").count() == 0
+        folded += page.locator("article details").count()
+        seen = page.locator("article").inner_text()
+        assert "claim:" not in seen.replace("look for claim", "") and "<!--" not in seen
+    assert folded > 20 * len(LESSONS)
+    answer = page.locator("article details:not(.hide)").last
+    assert not answer.locator("p").first.is_visible()
+    answer.locator("summary").click()
+    assert answer.locator("p").first.is_visible()
+
+
+def test_the_set_up_is_folded_and_a_quiz_is_a_sentence(tab):
+    page = tab()
+    page.goto(lesson_pages()[1])
+    for code, count in (("find_spec", 1), ("tfm_lib.quiz", 2)):
+        cells = page.locator(".cell", has_text=code)
+        assert [cells.nth(i).locator(".cell_input").is_visible() for i in range(cells.count())] == [False] * count
+    sentence = page.locator(".output", has_text="without a kernel, read them")
+    assert sentence.count() == 2 and sentence.first.is_visible()
+
+
+def test_next_leads_through_the_course_and_previous_back(tab, host):
+    page = tab()
+    page.goto("")
+    for path in lesson_pages():
+        page.click("a.next-page")
+        assert page.url == host + path
+    page.click("a.prev-page")
+    assert page.url == host + lesson_pages()[-2]
+
+
+def search(page) -> list[str]:
+    """Where the search for a word leads, asked on the page that is open."""
+    page.fill(".sidebar-search", "positional")
+    page.press(".sidebar-search", "Enter")
+    page.wait_for_selector("#search-results li a")
+    return [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
+
+
+def test_search_finds_a_lesson(tab):
+    page = tab()
+    page.goto("docs/symbols.html")
+    found = search(page)
+    assert any(link.startswith("notebooks/04_positional_encoding.html") for link in found)
+    assert all((SITE / link.split("#")[0].split("?")[0]).is_file() for link in found)
+
+
+def test_pages_can_be_read_and_searched_from_a_folder(browser):
+    with browser.new_context(viewport=DESKTOP) as context:
+        page, asked = context.new_page(), []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((SITE / "index.html").as_uri())
+        assert page.locator("article img").evaluate("picture => picture.complete && picture.naturalWidth > 0")
+        assert any(link.startswith("notebooks/04_positional_encoding.html") for link in search(page))
+        assert len(asked) > 5 and [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_light_and_dark_by_the_system_and_by_hand(tab):
+    lightness = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b)"
+    pages = {scheme: tab(scheme=scheme) for scheme in ("light", "dark")}
+    shown = {}
+    for scheme, page in pages.items():
+        page.goto(lesson_pages()[1])
+        shown[scheme] = page.evaluate(lightness)
+    assert shown["dark"] < 100 < 700 < shown["light"]
+    button = pages["light"].locator("button.theme-toggle").locator("visible=true")
+    button.click()
+    assert pages["light"].evaluate(lightness) == shown["dark"]
+
+
+def test_formulas_are_drawn_in_the_font_that_comes_along(tab):
+    page = tab()
+    page.goto(lesson_pages()[1])
+    page.evaluate("document.fonts.ready.then(() => null)")
+    fonts = page.evaluate("[...document.fonts].map(font => [font.family.replaceAll('\"', ''), font.status])")
+    assert ["STIX Two Math", "loaded"] in fonts
+    root = page.locator("math msqrt").first.bounding_box()
+    assert root["height"] > 10 and root["width"] > 10
+
+
+def test_what_is_wider_than_a_phone_scrolls_by_keyboard(tab):
+    page = tab(PHONE)
+    page.goto(lesson_pages()[1])
+    code = page.locator("article pre[tabindex='0'] >> visible=true").first
+    code.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 0")
+    picture = page.locator(".cell_output img").first.bounding_box()
+    assert picture["width"] > PHONE["width"], "its letters would be too small"
+
+
+def test_on_paper_there_is_the_lesson_and_nothing_else(tab):
+    page = tab()
+    page.goto(lesson_pages()[1])
+    page.emulate_media(media="print")
+    for aside in (".sidebar-drawer", ".toc-drawer", ".mobile-header", ".related-pages"):
+        assert not page.locator(aside).first.is_visible(), aside
+    assert page.locator("article h1").is_visible()
+    assert page.locator(".cell_output img").first.bounding_box()["width"] <= page.viewport_size["width"]
+    assert len(page.pdf(format="A4")) > 100_000
