@@ -97,9 +97,9 @@ def test_nothing_of_the_package_needs_its_exercises():
 
 
 @pytest.mark.parametrize("path", [path for path in CHECKS if path.stem in ENGINE], ids=lambda p: p.stem)
-def test_what_judges_exercises_knows_nothing_of_the_package_and_reads_on_a_screen(path):
+def test_what_judges_exercises_knows_nothing_of_the_package_and_is_short(path):
     assert imports(path) <= {"checks"}
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 180
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 200
 
 
 def test_each_other_file_of_checks_is_a_lesson():

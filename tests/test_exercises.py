@@ -373,6 +373,15 @@ def test_an_error_is_told_by_the_learners_own_line():
     assert "in `return attention(x, x[:1, :1], x)`" in found.why
 
 
+def test_an_error_is_matched_by_its_words_and_not_by_its_type_alone():
+    def of(error: Exception) -> running.Outcome:
+        return running.Outcome(error=error)
+
+    assert verdict._alike(of(ValueError("size 3, not 4")), of(ValueError("size 30, not 5")), 0.0)
+    assert not verdict._alike(of(ValueError("size 3, not 4")), of(ValueError("no such axis")), 0.0)
+    assert not verdict._alike(of(ValueError("x")), of(TypeError("x")), 0.0)
+
+
 def test_an_endless_loop_ends_after_three_seconds():
     started = time.monotonic()
     found = judge(positive, loops)

@@ -1,5 +1,6 @@
 """Judges an answer: not attempted, not right yet, or right; and says why."""
 
+import re
 import sysconfig
 import textwrap
 import traceback
@@ -109,7 +110,7 @@ def _mistake(exercise: Exercise, outcomes: list[tuple[Inputs, Outcome, Outcome]]
     wrong = [not came.agrees(wanted, exercise.tolerance) for _, came, wanted in outcomes]
     best, diagnosis = (False, 1), None
     for mistake in exercise.mistakes:
-        same = [came.agrees(_of_ours(exercise, mistake, inputs), exercise.tolerance) for inputs, came, _ in outcomes]
+        same = [_alike(came, _of_ours(exercise, mistake, inputs), exercise.tolerance) for inputs, came, _ in outcomes]
         whole = all(one for one, bad in zip(same, wrong, strict=True) if bad)
         explained = sum(same) if whole else sum(one and bad for one, bad in zip(same, wrong, strict=True))
         first = same[wrong.index(True)]
@@ -118,16 +119,20 @@ def _mistake(exercise: Exercise, outcomes: list[tuple[Inputs, Outcome, Outcome]]
     return diagnosis if best[0] or diagnosis is None else f"At least this: {diagnosis}"
 
 
+def _alike(came: Outcome, mistake: Outcome, tolerance: float) -> bool:
+    """The same value, or the same error in the same words, whatever the numbers in them."""
+    if came.error and mistake.error:
+        one, other = ((type(error), re.sub(r"\d+", "", str(error))) for error in (came.error, mistake.error))
+        return one == other
+    return came.agrees(mistake, tolerance)
+
+
 def _generic(came: Outcome, wanted: Outcome, tolerance: float) -> str:
     """What can be said of any answer."""
     if came.error:
-        message = " ".join(str(came.error).split())[:200]
-        raised = f"raised {type(came.error).__name__}{_line(came.error)}{f': {message}' if message else '.'}"
-        return (
-            f"It should refuse this input with a {type(wanted.error).__name__}, and {raised}"
-            if wanted.error
-            else (f"It {raised}")
-        )
+        raised = f"raised {type(came.error).__name__}{_line(came.error)}."
+        refuse = f"It should refuse this input with a {type(wanted.error).__name__}, and {raised}"
+        return refuse if wanted.error else f"It {raised}"
     if wanted.error:
         return f"It should refuse this input with a {type(wanted.error).__name__}, and gave a result."
     if came.changed:
@@ -150,13 +155,18 @@ def _line(error: BaseException) -> str:
     return f" in `{lines[-1]}`" if lines and lines[-1] else ""
 
 
+def _named(error: BaseException) -> str:
+    message = " ".join(str(error).split())
+    return type(error).__name__ + (f": {message[:200]}" if message else "")
+
+
 def _beside(wanted: Outcome, came: Outcome, tolerance: float) -> tuple[str, str]:
     """Expected and found, each in a line, such that a reader sees the difference.
 
     Of several values only the first that differs, and of a long tensor the first place, where the whole looks alike.
     """
     if wanted.error or came.error:
-        one, other = (type(o.error).__name__ if o.error else show(o.value) for o in (wanted, came))
+        one, other = (_named(o.error) if o.error else show(o.value) for o in (wanted, came))
         return one, other
     where, expected, found = first_difference(wanted.value, came.value, tolerance)
     for digits in (4, 9):
