@@ -33,8 +33,9 @@ if util.find_spec("tfm_lib") is None:
     with open("already_here.txt", "w") as here:  # these packages stay as they are
         subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
     subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
-    missing = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
-    subprocess.run([*pip, "install", "-q", "-c", here.name, *missing], check=True)
+    wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
+    if missing := [need for need in wanted if not any(metadata.distributions(name=need.split(">=")[0]))]:
+        subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", "-c", here.name, *missing], check=True)
     print("The course is installed. To keep your work: File > Save a copy in Drive.")
 """
 
