@@ -86,9 +86,17 @@ def is_first() -> bool:
 
 
 def run(command: Callable[[], None]) -> None:
-    """Run a command; an error is handed to torchrun, which tells it once, and not printed by every worker."""
+    """Run a command, and end the process unless it succeeds; an error is told once, by torchrun, not by every worker.
+
+    From the command's end on SIGINT and SIGTERM are ignored: torchrun sends one to who has lost a worker and is
+    ending already, and Python, in the midst of its shutdown, would answer with a traceback.
+    """
     try:
-        record(command)()
+        try:
+            record(command)()
+        finally:
+            for name in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(name, signal.SIG_IGN)
     except KeyboardInterrupt:
         sys.exit(STOPPED)
     except Exception:
