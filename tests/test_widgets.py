@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 import ipywidgets
+import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -551,3 +552,16 @@ def test_the_square_stands_at_the_offset_and_hands_that_are_not_there_leave_noth
     assert len(orange(0.4, 0.68, top=0.45))
     hand.turn(width=4)  # two hands, both in the upper row
     assert not len(orange(0.4, 0.68, top=0.45)) and len(orange(0.4, 0.68))
+
+
+def test_letters_look_the_same_whatever_other_code_has_set():
+    """What is drawn anew, long after the cell, is drawn in the style of the rest."""
+    live = softmax_temperature()
+    knob = next(w for w in all_widgets(live.widget) if isinstance(w, ipywidgets.FloatLogSlider))
+    image = next(w for w in all_widgets(live.widget) if isinstance(w, ipywidgets.Image))
+    knob.value = knob.max
+    before = image.value
+    knob.value = knob.min
+    with matplotlib.rc_context({"text.hinting": "no_hinting"}):
+        knob.value = knob.max
+    assert image.value == before

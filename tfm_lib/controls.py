@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pixels
 from traitlets import Unicode
 
-from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure
+from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure, style
 from tfm_lib.live import Live
 
 KNOB = {
@@ -64,6 +64,7 @@ class Screen:
         self.words = HTML(layout={"max_width": width})
         self.show(figure.alt)
 
+    @style()  # letters take their font when they are drawn, and other code of the kernel may have set another
     def show(self, message: str) -> None:
         """Draw what moves as it is now; the message says what there is to see."""
         if self.figure.stale:
