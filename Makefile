@@ -59,7 +59,7 @@ progress: $(READY) ## the exercises of all lessons, done and open
 student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/
 	@$(RUN) -m tfm_lib student
 
-bench: $(READY) ## speed beside other implementations, about 20 minutes: writes benchmarks/speed.md
+bench: $(READY) ## speed beside other implementations, about 10 minutes: writes benchmarks/speed.md
 	OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 $(RUN) -m benchmarks.speed $(call given,ARGS)
 
 site: $(READY) ## the lessons as web pages, in site/, readable without any network
