@@ -9,9 +9,9 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
-from tests.proof.outputs import WIDGET
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
 from tests.proof.stamp import is_setup, repository, setup_source
+from tfm_lib.live import VIEW
 
 MAX_LINES = 25
 KNOWN_TAGS = {
@@ -109,7 +109,7 @@ def output_findings(book: NotebookNode) -> Iterator[str]:
         for output in cell.outputs:
             if output.output_type == "error" and "raises-exception" not in marks:
                 yield f"{here} ends in {output.ename}: mend it, or tag it raises-exception if the lesson means it"
-            if WIDGET in output.get("data", {}):
+            if VIEW in output.get("data", {}):
                 yield f"{here} stores a live widget, which no reader's kernel knows: `make lessons` cleans it"
             for mime in output.get("data", {}):
                 alt = output.metadata.get(mime, {}).get("alt", "")

@@ -12,6 +12,8 @@ from nbformat import NotebookNode
 from nbval.plugin import coalesce_streams
 from PIL import Image
 
+from tfm_lib.live import VIEW
+
 # What differs from run to run and says nothing.
 NOISE = [
     (re.compile(r"0x[0-9a-f]{6,16}"), "0xADDRESS"),
@@ -29,7 +31,6 @@ FOLDERS = re.compile(
 )
 CELL = re.compile(r"[^\s\x1b]*ipykernel_\d+[/\\]\d+\.py")
 PICTURES = ("image/png", "image/jpeg")
-WIDGET = "application/vnd.jupyter.widget-view+json"  # names a model of one kernel, which no reader has
 
 
 def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -45,7 +46,7 @@ def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
         if "traceback" in output:
             output["traceback"] = [_without_folders(line) for line in output["traceback"]]
         output.pop("transient", None)
-        output.get("data", {}).pop(WIDGET, None)
+        output.get("data", {}).pop(VIEW, None)
     return cleaned
 
 
