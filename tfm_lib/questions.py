@@ -20,6 +20,8 @@ WANTED = (
     "**The question?**, an empty line, its choices if it has any, <details><summary>Answer</summary>, an empty line, "
     "the answer, an empty line, </details>"
 )
+ONWARD = re.compile(r"answers come at once, ([^\n]+?)\.(?:\s|$)")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 ITEM = re.compile(r"- ([A-Z]): ([^\n]+)")
 # The answer where there are choices: the letter of the right one, paragraphs, and an item for each wrong one.
 ANSWER = re.compile(r"\*\*([A-Z])\.\*\* (.+?)\n\n((?:- [A-Z]: [^\n]+\n?)+)", re.DOTALL)
@@ -49,6 +51,7 @@ class Lesson(NamedTuple):
     title: str  # such as 01 · Attention
     questions: list[Question]
     opening: list[Question]  # those of them that its first cell asks, in its order
+    onward: str = ""  # where the first cell sends those who know all answers, such as "go on to lesson 02"
 
 
 def read_lesson(path: Path) -> Lesson:
@@ -71,7 +74,8 @@ def read_lesson(path: Path) -> Lesson:
                 raise ValueError(f"{path.name}, cell {number}: {error}") from None
     by_text = {question.question: question for question in questions}
     opening = [by_text[text] for text in re.findall(r"^\d\. (.+)$", sources[0], re.MULTILINE) if text in by_text]
-    return Lesson(path.stem, title[1].strip(), questions, opening)
+    onward = ONWARD.search(sources[0])
+    return Lesson(path.stem, title[1].strip(), questions, opening, LINK.sub(r"\1", onward[1]) if onward else "")
 
 
 def read_course(folder: Path) -> list[Lesson]:

@@ -21,7 +21,7 @@ def quiz(lesson: str, opening: bool = False) -> Live:
 
     A wrong choice is explained, and the reader chooses again; the last line counts. With `opening` only the
     questions of "Read or skip?" are asked, and the last line says which of the two.
-    Raises ValueError if there is no such lesson, or its questions offer no choices.
+    Raises ValueError if there is no such lesson, its questions offer no choices, or it does not say where to go on.
     """
     names = sorted(path.stem for path in LESSONS.glob("[0-9][0-9]_*.ipynb"))
     if lesson not in names:
@@ -32,9 +32,9 @@ def quiz(lesson: str, opening: bool = False) -> Live:
         kind = "opening questions" if opening else "questions"
         raise ValueError(f"{lesson} has no {kind} with choices; add them to its cells with the tag 'question'")
     if opening:
-        following = names[names.index(lesson) + 1 :]
-        onward = f"go on to {read_lesson(LESSONS / f'{following[0]}.ipynb').title}" if following else "you may skip it"
-        name, where, conclude = "Read or skip?", "above, and the answers at the end", _advice(onward)
+        if not asked.onward:
+            raise ValueError(f"{lesson} does not say 'If all three answers come at once, go on to'; add it")
+        name, where, conclude = "Read or skip?", "above, and the answers at the end", _advice(asked.onward)
     else:
         name, where, conclude = "Quiz:", "below", _count
     text = f"{name} {len(questions)} questions. Run this cell to choose your answers; without a kernel, read them "
@@ -112,6 +112,6 @@ def _advice(onward: str) -> Conclude:
         if not all(attempts):
             return f"{sum(map(bool, attempts))} of {count} answered."
         score = f"{at_once} of {count} right at the first try"
-        return f"{score}: you know this lesson, {onward}." if at_once == count else f"{score}: read this lesson."
+        return f"{score}: {onward}." if at_once == count else f"{score}: read this lesson."
 
     return conclude
