@@ -210,6 +210,8 @@ def test_the_cells_show_the_weights_or_a_ring_on_the_largest():
     shown = weights(5, 7)
     texts = {text.get_text() for text in attention_map(shown, TARGET, SOURCE).axes[0].texts}
     assert texts == {f"{weight:.2f}" for weight in shown.flatten().tolist()}
+    hidden = attention_map(torch.tensor([[1.0, 0.0], [0.999, 0.001]]), ["a", "b"], ["x", "y"])
+    assert [text.get_text() for text in hidden.axes[0].texts] == ["1.00", "0", "1.00", "0.00"]
     large = weights(12, 40)
     rings = [tuple(ring.get_xydata()[0]) for ring in attention_map(large, range(12), range(40)).axes[0].lines]
     assert rings == [(column, row) for row, column in enumerate(large.argmax(1).tolist())]

@@ -58,7 +58,7 @@ def _mark(axes: Axes, weights: np.ndarray, cell: tuple[float, float]) -> None:
     for row, values in enumerate(weights):
         if cell[0] >= NUMBER_WIDTH:
             for column, value in enumerate(values):
-                text = f"{value:.2f}" if cell[0] >= 0.32 else f"{value:.2f}".removeprefix("0")
+                text = f"{value:.2f}".removeprefix("0" * (cell[0] < 0.32)) if value else "0"
                 axes.text(column, row, text, ha="center", va="center", size=8, color=INK if value < 0.63 else "white")
         elif values.max() > 0:
             size = 0.4 * 72 * min(cell)
@@ -71,7 +71,7 @@ def attention_map(
 ) -> Figure:
     """Attention weights (T, S), or of several heads (H, T, S) side by side, with their tokens as labels.
 
-    The weights stand in the cells where they fit; elsewhere a ring marks the largest of each row.
+    The weights stand in the cells where they fit, a hidden one as a bare 0; elsewhere a ring marks each row's largest.
     Raises ValueError for another rank, weights outside of 0 to 1, and labels that don't fit.
     """
     maps = finite_array(weights if weights.dim() != 2 else weights[None], "weights", "H, T, S")
