@@ -52,6 +52,7 @@ FIGURES = {
     "runs that meet": lambda: learning_curve({"a": history(50), "b": history(49), "c, a longer name": history(48)}),
     "map": course_map,
     "map, lesson 3": lambda: course_map(3),
+    "map, last lesson": lambda: course_map(9),
     "architecture": architecture,
     "architecture, lit": lambda: architecture(list(PARTS)),
 }
@@ -275,14 +276,14 @@ def test_colors_survive_a_gray_print():
 def test_the_map_lights_the_current_lesson_by_frame_and_words():
     figure = course_map(4)
     frames = [patch.get_linewidth() for patch in figure.axes[0].patches]
-    assert [width > 2 for width in frames] == [number == 4 for number in range(9)]
+    assert [width > 2 for width in frames] == [number == 4 for number in range(10)]
     assert "You are in lesson 04, positional encoding" in figure.alt
     assert "you are here" in [text.get_text() for text in figure.axes[0].texts]
     assert "you are here" not in [text.get_text() for text in course_map().axes[0].texts]
 
 
 def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
-    assert {after for _, after in BUILDS_ON} == set(range(1, 9))
+    assert {after for _, after in BUILDS_ON} == set(range(1, 10))
     for before, after in BUILDS_ON:
         (*_, x, y), (*_, to_x, to_y) = LESSONS[before], LESSONS[after]
         assert before < after and abs(x - to_x) + abs(y - to_y) == 1
@@ -319,7 +320,7 @@ def test_a_lit_part_differs_in_frame_and_is_named(part):
         (ValueError, lambda: learning_curve([]), "run 'loss' has 0 steps and 0 losses"),
         (ValueError, lambda: learning_curve({"a": [1.0, float("inf")]}), "1 of them not finite"),
         (ValueError, lambda: learning_curve(SimpleNamespace(step=[1], loss=[1.0, 2.0])), "1 steps and 2 losses"),
-        (ValueError, lambda: course_map(9), "current is 9; wanted a lesson's number from 0 to 8"),
+        (ValueError, lambda: course_map(10), "current is 10; wanted a lesson's number from 0 to 9"),
         (
             ValueError,
             lambda: architecture(["encoder", "atention"]),

@@ -23,8 +23,9 @@ LESSONS = (
     ("full model", "How do the parts\nbecome one model?", VIOLET, 1, 2),
     ("training", "How does it learn\nto summarize?", GRAY, 0, 2),
     ("decoding", "How does it write,\nand how fast can it?", GRAY, 0, 1),
+    ("speed and scale", "Where does the time go,\nand what saves it?", GRAY, 0, 3),
 )
-BUILDS_ON = ((0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 6), (5, 6), (6, 7), (7, 8))
+BUILDS_ON = ((0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 6), (5, 6), (6, 7), (7, 8), (7, 9))
 
 
 def _box(
@@ -69,28 +70,28 @@ def _canvas(alt: str, height: float) -> tuple[Figure, Axes]:
 
 @style()
 def course_map(current: int | None = None) -> Figure:
-    """Lessons 00 to 08, an arrow from each to the lesson that builds on it, and the current one lit up.
+    """All lessons, an arrow from each to the lesson that builds on it, and the current one lit up.
 
     Raises ValueError for a lesson that is not on the map.
     """
     if current is not None and current not in range(len(LESSONS)):
         raise ValueError(f"current is {current!r}; wanted a lesson's number from 0 to {len(LESSONS) - 1}, or None")
     message = (
-        "The course: lessons 00 to 08, each arrow leads to a lesson that builds on the one before it. "
-        "The full model (06) needs the layers (05) and the positions (04)."
+        f"The course: lessons 00 to {len(LESSONS) - 1:02d}, each arrow leads to a lesson that builds on the one before "
+        "it. The full model (06) needs the layers (05) and the positions (04)."
     )
     if current is not None:
         message += f" You are in lesson {current:02d}, {LESSONS[current][0]}: thick frame."
-    figure, axes = _canvas(message, 3.98)
-    width, height, across, down = 2.06, 1.0, 2.5, 1.36
-    corners = [(0.07 + column * across, 2.79 - row * down) for *_, column, row in LESSONS]
+    figure, axes = _canvas(message, 4.5)
+    width, height, across, down = 2.06, 0.86, 2.5, 1.11
+    corners = [(0.07 + column * across, 3.45 - row * down) for *_, column, row in LESSONS]
     for number, ((name, question, color, *_), (x, y)) in enumerate(zip(LESSONS, corners, strict=True)):
         _box(axes, x, y, width, height, color, number == current)
         axes.text(x + 0.1, y + height - 0.12, f"{number:02d}  {name}", va="top", weight="bold", fontsize=9.5, zorder=4)
         axes.text(x + 0.1, y + height - 0.38, question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4)
         if number == current:
             badge = {"boxstyle": "round,pad=0.25", "facecolor": LIT_EDGE, "edgecolor": "none"}
-            place = (x + width - 0.12, y + 0.17)
+            place = (x + width - 0.12, y)  # on the frame, below the question
             axes.text(
                 *place,
                 "you are here",
