@@ -404,22 +404,27 @@ def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("here", [False, True])
 @pytest.mark.parametrize("absent", [["rouge-score"], ["pyarrow", "scipy"], []])
-def test_the_setup_cell_asks_for_nothing_that_is_there(tmp_path, monkeypatch, absent):
-    """Colab's matplotlib 3.10.0 is older than asked for; naming it to pip ended in "conflicting dependencies"."""
+def test_the_setup_cell_asks_for_all_that_is_missing_and_for_nothing_else(tmp_path, monkeypatch, absent, here):
+    """Colab's matplotlib 3.10.0 is older than asked for; naming it to pip ended in "conflicting dependencies".
+
+    And the course may be here while what it needs is not: where the network failed between the two.
+    """
     commands: list[list[str]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    if not here:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("importlib.metadata.distributions", lambda name: [] if name in absent else [name])
     monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command[3:]))
     exec(stamp.setup_source("https://github.com/ada/course"), {})
 
-    listed, course, *rest = commands
-    assert listed == ["list", "--format=freeze"]
-    assert course == ["install", "-q", "--no-deps", "git+https://github.com/ada/course", "d2l==1.0.3"]
-    asked = [[need.split(">=")[0] for need in command] for command in rest]
+    if not here:
+        course = commands.pop(0)
+        assert course == ["install", "-q", "--no-deps", "git+https://github.com/ada/course", "d2l==1.0.3"]
+    asked = [[need.split(">=")[0] for need in command] for command in commands]
     quiet = ["install", "-q", "--no-warn-conflicts", "-c", "already_here.txt"]
-    assert asked == ([[*quiet, *absent]] if absent else [])
+    assert asked == ([["list", "--format=freeze"], [*quiet, *absent]] if absent else [])
 
 
 def test_the_setup_cell_says_what_to_do_elsewhere(monkeypatch):

@@ -28,15 +28,15 @@ import subprocess
 import sys
 from importlib import metadata, util
 
+pip = [sys.executable, "-m", "pip"]
 if util.find_spec("tfm_lib") is None:
-    pip = [sys.executable, "-m", "pip"]
+    print("The course is being installed. To keep your work: File > Save a copy in Drive.")
+    subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
+wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
+if missing := [need for need in wanted if not any(metadata.distributions(name=need.split(">=")[0]))]:
     with open("already_here.txt", "w") as here:  # these packages stay as they are
         subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
-    subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
-    wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
-    if missing := [need for need in wanted if not any(metadata.distributions(name=need.split(">=")[0]))]:
-        subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", "-c", here.name, *missing], check=True)
-    print("The course is installed. To keep your work: File > Save a copy in Drive.")
+    subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", "-c", here.name, *missing], check=True)
 """
 
 

@@ -1,0 +1,164 @@
+"""Colab, imitated: what it has, its set-up cell, and every lesson with that cell, on each Python that is here.
+
+What runs is the last commit, since Colab installs from the repository. The first run downloads gigabytes.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.proof.cells import code, code_cells, notebook, read
+from tests.proof.environment import ROOT
+from tests.proof.stamp import is_setup, setup_source, stamp
+from tfm_lib.live import VIEW
+
+UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(UV is None, reason="uv builds the environments"),
+    pytest.mark.skipif(sys.platform == "win32", reason="Colab is Linux"),
+]
+LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+# Of all that Colab has, what the lessons or the kernel come to use; first with everything as new as can be.
+NEWEST = "torch torchvision numpy pandas scipy matplotlib requests ipywidgets==7.7.1 ipykernel transformers pip"
+# As they were in January 2026: https://github.com/googlecolab/backend-info at commit bd8aaa4.
+OLDER = """
+    torch==2.9.0 torchvision==0.24.0 numpy==2.0.2 pandas==2.2.2 scipy==1.16.3 matplotlib==3.10.0 requests==2.32.4
+    ipywidgets==7.7.1 ipykernel==6.17.1 transformers==4.57.6 pip==24.1.2 setuptools==75.2.0 ipython==7.34.0
+    jupyter_client==7.4.9 notebook==6.5.7 traitlets==5.7.1 tornado==6.5.1 pyzmq==26.2.1 safetensors==0.7.0
+    tokenizers==0.22.2 tqdm==4.67.1 pyarrow==18.1.0 mistune==3.2.0 nltk==3.9.1 absl-py==1.4.0 pillow==11.3.0
+"""
+RUNTIMES = {version: (version, NEWEST) for version in ("3.11", "3.12", "3.13", "3.14")} | {"2026.01": ("3.12", OLDER)}
+# Turns every knob of every control to both ends and presses every button, and prints how often something answered.
+TURN = """\
+from ipywidgets import HTML, Button, HTMLMath, Image, Textarea
+from tfm_lib.live import Live
+
+def parts(widget):
+    return [widget, *(part for child in getattr(widget, "children", ()) for part in parts(child))]
+
+turned, answers = 0, []
+for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
+    for part in parts(live.widget):
+        if isinstance(part, (HTML, HTMLMath, Image)):
+            part.observe(answers.append, "value")
+    for part in parts(live.widget):
+        if isinstance(part, Button):
+            part.click()
+        elif hasattr(part, "options"):
+            for part.index in (len(part.options) - 1, 0):
+                pass
+        elif hasattr(part, "max"):
+            for part.value in (part.max, part.min):
+                pass
+        elif isinstance(getattr(part, "value", None), bool):
+            part.value = not part.value
+        else:
+            continue
+        turned += 1
+print(turned, len(answers))
+"""
+
+
+class Colab(NamedTuple):
+    """An environment like Colab's, with the course in it."""
+
+    name: str
+    folder: Path
+    address: str  # of the repository
+    before: dict[str, str]  # versions before the set-up cell ran
+
+    @property
+    def packages(self) -> dict[str, metadata.Distribution]:
+        """What is installed now, by name."""
+        [site] = self.folder.glob("env/lib/python*/site-packages")
+        return {canonicalize_name(found.name): found for found in metadata.distributions(path=[str(site)])}
+
+    def run(self, book: NotebookNode, name: str) -> None:
+        """Executes a notebook where Colab would, in a folder without the lessons; a cell that fails ends the test."""
+        kernels = KernelSpecManager(kernel_dirs=[str(self.folder / "kernels")])
+        kernel = KernelManager(kernel_name="colab", kernel_spec_manager=kernels)
+        resources = {"metadata": {"path": str(self.folder / "content")}}
+        client = NotebookClient(book, km=kernel, timeout=600, resources=resources)
+        started = []
+        client.on_cell_start = lambda cell, cell_index: started.append(cell.id)
+        try:
+            client.execute(cleanup_kc=True, stderr=subprocess.DEVNULL)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            said = re.sub(r"\x1b\[[\d;]*m", "", str(error))
+            pytest.fail(f"Colab {self.name}, {name}, cell {started[-1]}: {said}", pytrace=False)
+
+
+def versions(packages: dict[str, metadata.Distribution]) -> dict[str, str]:
+    return {name: package.version for name, package in packages.items()}
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def colab(request, tmp_path_factory) -> Iterator[Colab]:
+    """A fresh environment in which the set-up cell has run; the address of the repository is that of a folder."""
+    python, wanted = RUNTIMES[request.param]
+    find = [UV, "python", "find", "--system", "--no-python-downloads", python]
+    found = subprocess.run(find, capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"uv finds no Python {python}")
+    folder = tmp_path_factory.mktemp("colab")
+    subprocess.run([UV, "venv", "--quiet", "--python", found.stdout.strip(), "env"], cwd=folder, check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", "env", *wanted.split()], cwd=folder, check=True)
+    subprocess.run(["git", "clone", "--quiet", "--bare", ROOT, folder / "course.git"], check=True)
+    argv = [str(folder / "env/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "Colab", "language": "python", "env": {"IPYTHONDIR": str(folder)}}
+    for name in ("content", "kernels/colab"):
+        (folder / name).mkdir(parents=True)
+    (folder / "kernels/colab/kernel.json").write_text(json.dumps(spec))
+
+    empty = Colab(request.param, folder, (folder / "course.git").as_uri(), {})
+    running = empty._replace(before=versions(empty.packages))
+    running.run(notebook(code(setup_source(running.address))), "set-up")
+    yield running
+    shutil.rmtree(folder)
+
+
+def test_set_up_adds_what_the_course_needs_and_replaces_nothing(colab):
+    packages = colab.packages
+    after = versions(packages)
+    replaced = {name: (was, after.get(name)) for name, was in colab.before.items() if after.get(name) != was}
+    assert not replaced
+    added = after.keys() - colab.before.keys()
+    needed = {canonicalize_name(Requirement(need).name) for name in added for need in packages[name].requires or ()}
+    assert added - needed == {"tfm-lib", "d2l"}
+    print(f"Colab {colab.name}: added {', '.join(f'{name} {after[name]}' for name in sorted(added))}")
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_cell_of_a_lesson_runs_and_its_controls_answer(colab, lesson):
+    [path] = colab.folder.glob(f"env/lib/python*/site-packages/tfm_lib/lessons/{lesson}.ipynb")
+    book = read(path)
+    stamp(book, path.name, colab.address)
+    for cell in code_cells(book):
+        cell.outputs = []
+    book.cells.append(code(TURN))
+    colab.run(book, path.name)
+
+    *cells, turn = code_cells(book)
+    assert [cell.outputs for cell in cells if is_setup(cell)] == [[]]  # the course is there already
+    live = [cell for cell in cells if any(VIEW in output.get("data", {}) for output in cell.outputs)]
+    warned = {cell.id: output.text for cell in live for output in cell.outputs if output.get("name") == "stderr"}
+    assert live and not warned
+    assert [output.output_type for output in turn.outputs] == ["stream"], turn.outputs
+    turned, answers = map(int, turn.outputs[0].text.split())
+    assert turned >= len(live) and answers >= turned, turn.outputs
