@@ -23,12 +23,14 @@ class Desk(VBox):
     """Where a reader composes a story or types one; `value` is the story that the model is to read.
 
     Words that the vocabulary lacks are marked while they are typed. A typed story is read at the press of a button, a
-    composed one at once.
+    composed one at once. It opens with `story`, where one is given; ValueError if the model cannot read that.
     """
 
     value = Unicode()
 
-    def __init__(self, vocabulary: Vocabulary, max_length: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, max_length: int, story: str = "") -> None:
+        if story and not 0 < (length := len(vocabulary.encode(story))) <= max_length:
+            raise ValueError(f"story has {length} tokens; the model reads 1 to {max_length}: pass another text")
         self._vocabulary, self._max_length = vocabulary, max_length
         event = Dropdown(options=list(EVENTS), description="event", **SMALL)
         thing = Dropdown(options=list(EVENTS[event.value].things), description="thing", **SMALL)
@@ -54,6 +56,9 @@ class Desk(VBox):
         beside = self.slots["before"], self.slots["after"]
         super().__init__([grid, *beside, self.text, HBox([self.read, self.note])], layout={"max_width": "740px"})
         self._compose()
+        if story:
+            self.text.value = story
+            self._take()
         event.observe(lambda change: setattr(thing, "options", list(EVENTS[change["new"]].things)), "value")
         for knob in list(self.slots.values())[1:]:  # a new event brings a new thing
             knob.observe(lambda _: self._compose(), "value")

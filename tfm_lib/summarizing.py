@@ -174,12 +174,17 @@ def go_on(model: Transformer, src: Tensor, chosen: tuple[int, ...]) -> tuple[flo
 
 
 @style()
-def decoding_control(model: Transformer, vocabulary: Vocabulary) -> Live:
+def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = "", written: str = "") -> Live:
     """Write a summary word by word: the five best next words, of which you choose one, and how the text would go on.
 
     The story is composed of the newsroom's words, or typed. A text ends with [eos], or with MOST_TOKENS tokens.
+    The control opens with `story` and the words `written`, where they are given. Raises ValueError if either is longer
+    than it may be.
     """
-    desk, choices = Desk(vocabulary, model.config.max_length), NextWord()
+    if (length := len(vocabulary.encode(written))) > MOST_TOKENS:
+        raise ValueError(f"written has {length} tokens; a summary has at most {MOST_TOKENS}: leave some for the model")
+    desk, choices = Desk(vocabulary, model.config.max_length, story), NextWord()
+    choices.value = tuple(vocabulary.encode(written))
     device = next(model.parameters()).device
 
     def look() -> tuple[tuple, str]:
