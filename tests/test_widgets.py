@@ -236,8 +236,11 @@ def test_the_query_says_its_weights_by_dot_product_and_by_distance():
 
 def test_the_mask_says_who_is_seen():
     hand = Hand(mask_control(torch.zeros(4, 4), list("abcd")))
-    assert hand.words.startswith("Valid length 4, not causal: 16 of 16 pairs may attend. The query “d” sees 4 keys")
-    assert "with weight 0.25" in hand.words
+    # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
+    assert hand.words.startswith("Valid length 3, causal: 9 of 16 pairs may attend. The query “d” sees 3 keys")
+    words = hand.turn(causal=False, length=4)
+    assert words.startswith("Valid length 4, not causal: 16 of 16 pairs may attend. The query “d” sees 4 keys")
+    assert "with weight 0.25" in words
     words = hand.turn(causal=True, length=2)
     # Rows see 1, 2, 2, 2 keys.
     assert words.startswith("Valid length 2, causal: 7 of 16 pairs may attend. The query “d” sees 2 keys")
@@ -535,6 +538,15 @@ def test_the_key_that_weighs_more_is_the_larger_disc():
     hand.turn(water=1.0)
     right = discs()
     assert left[0] > 5 * left[1] and right[1] > 5 * right[0]
+
+
+def test_the_name_of_a_key_does_not_cover_its_disc():
+    hand = Hand(query_among_keys({"a": (-3, 0), "harbor": (3, 0)}))
+    hand.turn(water=4.0, building=0.0)  # nearly all weight: the largest disc that there is, and a line into it
+    side = hand.pixels.shape[1] // 2
+    blue = np.abs(hand.pixels[:, side // 2 : side] - [0x9C, 0xC9, 0xE8]).max(-1) < 12
+    tall, wide = (blue.any(axis).sum() for axis in (1, 0))
+    assert tall == pytest.approx(wide, abs=3)
 
 
 def test_the_square_stands_at_the_offset_and_hands_that_are_not_there_leave_nothing():

@@ -68,10 +68,11 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
         inputs, outputs = left.bar(places, flat, color=COLORS[1]), right.bar(places, flat, color=COLORS[0])
         numbers = [right.text(place, 0, "", ha="center", va="bottom", size=8) for place in places]
         zero = left.axhline(0, color=QUIET, linewidth=0.8, linestyle="-")
-        left.set(title="into the softmax: scores / temperature", xlabel="key", xticks=places)
+        left.set(title="what goes into the softmax: scores", xlabel="key", xticks=places)
         # As wide for 3 as for -3000, since the layout stands still: a figure space is as wide as a digit.
-        left.yaxis.set_major_formatter(lambda value, _: f"{value:>5g}".replace(" ", "\N{FIGURE SPACE}"))
-        right.set(title="out of it: weights", xlabel="key", xticks=places, ylim=(0, 1.14))
+        wide = str.maketrans({" ": "\N{FIGURE SPACE}", "-": "\N{MINUS SIGN}"})
+        left.yaxis.set_major_formatter(lambda value, _: f"{value:>5g}".translate(wide))
+        right.set(title="what comes out: weights", xlabel="key", xticks=places, ylim=(0, 1.14))
 
         def update(scores: Tensor, weights: Tensor) -> None:
             ceiling = next(c for c in CEILINGS if c >= scores.abs().max() or c == CEILINGS[-1])
@@ -132,9 +133,9 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
         lines = [plane.plot([], [], "-", color=COLORS[0])[0] for _ in names]
         discs = plane.scatter(*points.T, s=30, color="#9cc9e8", edgecolor=COLORS[0])
-        above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "parse_math": False}
+        above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "textcoords": "offset points"}
         above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # over lines, too
-        labels = [plane.text(x, y + 0.3, name, **above) for name, (x, y) in keys.items()]
+        labels = [plane.annotate(name, point, (0, 0), parse_math=False, **above) for name, point in keys.items()]
         (asks,) = plane.plot([], [], "*", ms=15, color=COLORS[1], mec=INK, mew=0.6, label="query")
         (mixed,) = plane.plot([], [], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
         plane.legend(loc="lower left", frameon=False, borderpad=0)
@@ -149,12 +150,14 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         def update(query: Tensor, weights: Tensor, mixture: Tensor) -> None:
             asks.set_data(query[:1], query[1:])
             mixed.set_data(mixture[:1], mixture[1:])
-            discs.set_sizes(30 + 900 * weights.numpy())
+            areas = 30 + 900 * weights.numpy()
+            discs.set_sizes(areas)
             for row, (weight, point) in enumerate(zip(weights.tolist(), points, strict=True)):
                 lines[row].set_data(*torch.stack([query, point]).T)
                 lines[row].set_linewidth(9 * weight)
                 bars[row].set_width(weight)
                 numbers[row].set(x=weight + 0.02, text=f"{weight:.2f}")
+                labels[row].xyann = (0, math.sqrt(areas[row]) / 2 + 2)  # above its disc, however large
 
         return Layout([*lines, discs, *bars, *numbers, mixed, asks, *labels], update)
 
@@ -173,8 +176,9 @@ def mask_control(scores: Tensor, words: list[str]) -> Live:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; wanted (T, S) with T = S and at most 10 words")
     labels = label_texts(words, length, "words")
     names = quoted(labels)
-    valid = IntSlider(length, min=0, max=length, description="valid length", **KNOB)
-    causal = Checkbox(False, description="causal", **KNOB)
+    # Both masks hide something at first: a page without a kernel shows only this.
+    valid = IntSlider(max(length - 1, 1), min=0, max=length, description="valid length", **KNOB)
+    causal = Checkbox(True, description="causal", **KNOB)
 
     def look() -> tuple[tuple[np.ndarray, np.ndarray], str]:
         mask = length_mask(torch.tensor([valid.value]), length)[0, 0].expand(length, length)  # (T, S)
