@@ -1,0 +1,90 @@
+"""What the shipped model does with one story of its test set, and how the README's pictures say it in words."""
+
+import math
+import re
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tfm_lib.decoding import evaluating, greedy
+from tfm_lib.newsroom import read_slots
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.summarizing import CHOICES, MOST_TOKENS
+from tfm_lib.tracing import record_attention
+
+EVENT = "opening"
+STORY = (
+    "Kofi Mensah could not believe the news at first. Builder Julia Rossi welcomed the first guests to four new "
+    "cinemas on Thursday. People in Ottawa had waited for them for years."
+)
+
+
+class Reading(NamedTuple):
+    """A story, its summary, and what the model did for each token of it."""
+
+    story: list[str]  # its tokens, as they stand in the text
+    summary: list[str]  # [eos] is the last
+    weights: Tensor  # (T, S), cross-attention of the last layer, the mean of its heads
+    best: list[list[tuple[str, float]]]  # the likeliest tokens, with their probabilities
+    vocabulary: int  # how many tokens it chose from
+    slots: dict[int, str]  # which tokens of the summary say who, what, where, when, how many
+
+
+@torch.inference_mode()
+def read(text: str = STORY, event: str = EVENT) -> Reading:
+    """Let the shipped model summarize a story of such an event. Raises ValueError for words that it lacks."""
+    model, vocabulary = newsroom_model()
+    src = torch.tensor([vocabulary.encode(text)])  # (1, S)
+    story = re.findall(r"\w+|[^\w\s]", text)
+    if [word.lower() for word in story] != vocabulary.pieces(src[0]):
+        raise ValueError(f"the model lacks {vocabulary.unknown_words(text)}; tell a story of the newsroom's words")
+    tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
+    before = torch.cat([torch.full_like(tokens[:, :1], model.config.start_id), tokens[:, :-1]], dim=1)
+    with evaluating(model), record_attention(model) as maps:
+        best = model(src, before).softmax(-1)[0].topk(CHOICES)  # (T, CHOICES)
+    weights = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0].mean(0)
+    summary = vocabulary.pieces(tokens[0])
+    told = read_slots(" ".join(summary[:-1]), event)
+    return Reading(
+        story,
+        summary,
+        weights,
+        [list(zip(vocabulary.pieces(ids), p.tolist(), strict=True)) for p, ids in zip(*best, strict=True)],
+        len(vocabulary),
+        {summary.index(word): slot for slot, word in told.items() if word in summary},
+    )
+
+
+def probability(reading: Reading) -> float:
+    """That of the whole summary: the product over its tokens."""
+    return math.prod(best[0][1] for best in reading.best)
+
+
+def percent(p: float) -> str:
+    """With one decimal, but never a 0 or a 100 that it is not."""
+    if 0.0005 <= p < 0.9995:
+        return f"{100 * p:.1f} %"
+    return "< 0.1 %" if p < 0.5 else "> 99.9 %"
+
+
+def picture_words(reading: Reading) -> str:
+    """The alt text of the picture: what was read and written, and which words the thickest lines join."""
+    first = reading.weights.argmax(1).tolist()
+    joined = ", ".join(f"{reading.summary[token]} to {reading.story[first[token]]}" for token in sorted(reading.slots))
+    return (
+        f"A story is read by the encoder: “{STORY}” Below it is the summary that the decoder has written: "
+        f"“{' '.join(reading.summary[:-1])}”. Lines of cross-attention lead from each of its words up to where in the "
+        f"story the model looked, the thickest ones from {joined}."
+    )
+
+
+def animation_words(reading: Reading) -> str:
+    """The alt text of the animation: what it shows, how the model begins, how sure it goes on."""
+    begin = ", ".join(f"{word} {percent(p)}" for word, p in reading.best[0])
+    least = min(best[0][1] for best in reading.best[1:])
+    return (
+        f"The same summary is written word by word. At each step lines show where in the story the model looks, and "
+        f"bars the {CHOICES} likeliest next words. For the first word they are {begin}. Each word after it has at "
+        f"least {percent(least)}, and the whole summary {percent(probability(reading))}."
+    )
