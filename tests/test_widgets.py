@@ -169,7 +169,7 @@ def test_nothing_but_what_moves_is_drawn_anew(monkeypatch):
     )
     hand.turn(position=50, offset=-7)
     assert drawn == []
-    hand.turn(width=64)  # other axes
+    hand.turn(width=16)  # other axes
     assert drawn == [1]
 
 

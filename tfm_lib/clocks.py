@@ -21,7 +21,7 @@ def sinusoid_control() -> Live:
 
     Source of the table: Vaswani et al. 2017, section 3.5.
     """
-    width = SelectionSlider(options=(4, 8, 16, 32, 64, 128), value=16, description="width d", **KNOB)
+    width = SelectionSlider(options=(4, 8, 16, 32, 64, 128), value=64, description="width d", **KNOB)
     position = IntSlider(40, min=REACH, max=POSITIONS - 1 - REACH, description="position", **KNOB)
     offset = IntSlider(3, min=-REACH, max=REACH, description="offset", **KNOB)
     table = cache(lambda d: sinusoidal_table(POSITIONS, d).numpy())
