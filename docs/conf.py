@@ -22,17 +22,17 @@ exclude_patterns = [
 ]
 
 nb_execution_mode = "off"
-nb_code_prompt_show = "Show the code"
-nb_code_prompt_hide = "Hide the code"
 nb_custom_formats = {".ipynb": ["pages.read_lesson", {}]}
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "substitution"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
 # What is made for the pages, and lives no longer than the run that copies it: the font and the map.
 made = tempfile.TemporaryDirectory(prefix="course-pages-")
 pages_made = made.name
+templates_path = ["_templates"]
 html_static_path = ["_static", made.name]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["course.css"]
 html_js_files = ["keyboard.js"]
 html_theme = "furo"
@@ -44,5 +44,9 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 repository = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["course"]["repository"]
+myst_substitutions = {"course": "the course"}
 if repository:
+    owner, name = repository.split("/")[-2:]
+    html_baseurl = f"https://{owner.lower()}.github.io/{name}/"  # where .github/workflows/pages.yml publishes
     html_theme_options = {"source_repository": repository, "source_branch": "main", "source_directory": ""}
+    myst_substitutions = {"course": f"[the course]({repository})"}

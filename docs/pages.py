@@ -1,6 +1,7 @@
 """What the web pages need beyond Sphinx and its extensions: lessons prepared for reading, formulas, the map."""
 
 import re
+from functools import cache
 from html import escape
 from importlib.metadata import distribution
 from pathlib import Path
@@ -10,42 +11,72 @@ import nbformat
 from docutils import nodes
 from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
-from tfm_lib.drawings import course_map
+from tfm_lib.drawings import architecture, course_map
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
 REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
+IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
+MAP, CARD = "course_map.png", "architecture.png"
 
 log = logging.getLogger(__name__)
 formulas = LatexToMathML()
+drawn_map, card = cache(course_map), cache(architecture)
 
 
 def read_lesson(text: str) -> NotebookNode:
     """The notebook as a page shows it: machinery folded, pictures with their alt text, none of them from the web.
 
+    A page has no kernel: what cannot be done on it is said under the title and under each control.
     Raises ValueError for a picture without alt text, or a second one in a cell: MyST-NB has one alt text a cell.
     """
     book = nbformat.reads(text, as_version=4)
+    run = "[run the lesson](../docs/index.md#run-the-lessons)"
+    if colab := IN_COLAB.search(text):
+        run += f" on your machine, or [in Colab]({colab[0]})"
+    cells = []
     for cell in book.cells:
+        cells.append(cell)
         if cell.cell_type == "markdown":
             cell.source = REMOTE_PICTURE.sub(r"\1", cell.source)  # a badge becomes its words
-        elif cell.cell_type == "code":
-            if cell.id == "setup" or "tfm_lib.quiz" in cell.source:
-                cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-            if texts := alt_texts(cell):
-                if len(texts) > 1 or not texts[0]:
-                    raise ValueError(
-                        f"cell {cell.id} shows pictures with the alt texts {texts}; wanted one picture that has one: "
-                        "split the cell, or draw with a Figure of tfm_lib"
-                    )
-                cell.metadata["mystnb"] = {"image": {"alt": texts[0]}}
+        else:
+            prepare(cell)
+        if cell is book.cells[0]:
+            cells.append(aside(f"This page is to read. To change the code, turn knobs and do the exercises, {run}."))
+        elif cell.id.startswith("control-") and cell.cell_type == "code" and alt_texts(cell):
+            cells.append(aside(f"On this page the knobs stand still: to turn them, {run}."))
+    book.cells = cells
     return book
+
+
+def aside(text: str) -> NotebookNode:
+    """What the page says beside the lesson, which does not say it."""
+    return new_markdown_cell(f"*{text}*", metadata={"tags": ["aside"]})
+
+
+def prepare(cell: NotebookNode) -> None:
+    """Tells MyST-NB which code to fold, and what its picture says in words."""
+    about = {}
+    kind = "set-up" if cell.id == "setup" else "code of the quiz" if "tfm_lib.quiz" in cell.source else None
+    if kind:
+        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+        about |= {"code_prompt_show": f"Show the {kind}", "code_prompt_hide": f"Hide the {kind}"}
+    if texts := alt_texts(cell):
+        if len(texts) > 1 or not texts[0]:
+            raise ValueError(
+                f"cell {cell.id} shows pictures with the alt texts {texts}; wanted one picture that has one: "
+                "split the cell, or draw with a Figure of tfm_lib"
+            )
+        about["image"] = {"alt": texts[0]}
+    cell.metadata["mystnb"] = about
 
 
 def alt_texts(cell: NotebookNode) -> list[str | None]:
@@ -67,22 +98,28 @@ def mathml(self: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
 
 
 class CourseMap(SphinxDirective):
-    """The map of the lessons, drawn for this build."""
+    """The map of the lessons."""
 
     def run(self) -> list[nodes.Node]:
-        figure = course_map()
-        Path(self.config.pages_made, "course_map.png").write_bytes(figure.png())
-        picture = f'<img src="_static/course_map.png" width="740" alt="{escape(figure.alt)}">'
+        picture = f'<img src="_static/{MAP}" width="740" alt="{escape(drawn_map().alt)}">'
         return [nodes.raw("", picture, format="html")]
 
 
 class Writer(HTML5Translator):
-    """Sphinx's own, but the captions over the lists of pages say which level of heading they are."""
+    """Sphinx's own, but the captions over the lists of pages say which level of heading they are.
+
+    And the corner of a table, over names, is no heading where it is empty.
+    """
 
     def starttag(self, node: nodes.Element, tagname: str, suffix: str = "\n", empty: bool = False, **attributes) -> str:
         if attributes.get("ROLE") == "heading":
             attributes["ARIA-LEVEL"] = "2"
         return super().starttag(node, tagname, suffix, empty, **attributes)
+
+    def visit_entry(self, node: nodes.entry) -> None:
+        super().visit_entry(node)
+        if self.context[-1] == "</th>\n" and not node.astext():
+            self.body[-1], self.context[-1] = self.body[-1].replace("<th", "<td", 1), "</td>\n"
 
 
 class Pages(StandaloneHTMLBuilder):
@@ -97,10 +134,26 @@ class Pages(StandaloneHTMLBuilder):
         return super().get_target_uri("index" if docname == self.config.root_doc else docname, typ)
 
 
+def make_files(_: Sphinx, config: Config) -> None:
+    """Puts the font of the formulas, the map, and the picture for links to the pages, to the static files."""
+    made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png()}
+    for name, content in made.items():
+        Path(config.pages_made, name).write_bytes(content)
+
+
+def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Tells the template what a link to this page shows elsewhere: its first paragraph, and a picture."""
+    first = next(doctree.findall(nodes.paragraph), None) if doctree else None
+    context["about"] = " ".join(first.astext().split()) if first else None
+    context["card"] = f"{app.config.html_baseurl or context['content_root']}_static/{CARD}"
+    context["card_alt"] = card().alt
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("pages_made", "", "")
     app.add_builder(Pages, override=True)
     app.add_directive("course-map", CourseMap)
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
-    app.connect("config-inited", lambda _, config: Path(config.pages_made, FONT.name).write_bytes(FONT.read_bytes()))
+    app.connect("config-inited", make_files)
+    app.connect("html-page-context", describe)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -3,6 +3,7 @@
 What comes out is tested by `make test-browser`, in tests/test_browser_site.py.
 """
 
+import re
 import runpy
 import sys
 from fnmatch import fnmatch
@@ -58,9 +59,10 @@ def test_lessons_follow_each_other_by_number():
     assert numbers == sorted(set(numbers)), "the contents are in the order of file names"
 
 
-def lesson(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """What becomes of a notebook of these cells."""
-    return pages.read_lesson(nbformat.writes(new_notebook(cells=list(cells))))
+def lesson(*cells: nbformat.NotebookNode, title: str = "# Title") -> list[nbformat.NotebookNode]:
+    """What becomes of these cells in a lesson of that title: they, and all that the page says beside them."""
+    book = new_notebook(cells=[new_markdown_cell(title), *cells])
+    return pages.read_lesson(nbformat.writes(book)).cells
 
 
 def picture(alt: str | None) -> nbformat.NotebookNode:
@@ -69,17 +71,46 @@ def picture(alt: str | None) -> nbformat.NotebookNode:
 
 
 def test_machinery_is_folded_and_nothing_else():
-    book = lesson(
+    _, _, *cells = lesson(
         new_code_cell("import sys", id=SETUP_ID),
         new_code_cell('from tfm_lib.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
         new_code_cell("print(1)"),
     )
-    assert [cell.metadata.get("tags", []) for cell in book.cells] == [["hide-input"], ["kept", "hide-input"], []]
+    assert [cell.metadata.get("tags", []) for cell in cells] == [["hide-input"], ["kept", "hide-input"], []]
+    prompts = [cell.metadata["mystnb"].get("code_prompt_show") for cell in cells]
+    assert prompts == ["Show the set-up", "Show the code of the quiz", None]
 
 
 def test_a_picture_carries_its_alt_text():
-    book = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))
-    assert book.cells[0].metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
+    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[2]
+    assert cell.metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
+
+
+def test_a_page_says_what_cannot_be_done_on_it():
+    _, head, _, _, under = lesson(
+        new_markdown_cell("Turn the knob.", id="control-words"),
+        new_code_cell("turn()", id="control-it", outputs=[picture("It is turned.")]),
+    )
+    how = "[run the lesson](../docs/index.md#run-the-lessons)"
+    assert head.source == f"*This page is to read. To change the code, turn knobs and do the exercises, {how}.*"
+    assert under.source == f"*On this page the knobs stand still: to turn them, {how}.*"
+    title = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')}"
+    colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
+    assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
+
+
+def test_every_control_is_known_by_the_name_of_its_cell():
+    package = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tfm_lib").glob("*.py"))
+    controls = set(re.findall(r"^def (\w+)\(.*\) -> Live:", package, re.MULTILINE)) - {"quiz"}
+    found: set[str] = set()
+    for path in LESSONS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                called = {cell.source.rstrip().split("\n")[-1].split("(")[0]} & controls
+                found |= called
+                named = cell.id.startswith("control-") and pages.alt_texts(cell) != []
+                assert named == bool(called), f"{path.name}: {cell.id}"
+    assert found == controls and len(found) >= 6
 
 
 @pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])
@@ -90,7 +121,7 @@ def test_a_picture_that_would_have_no_words_or_the_wrong_ones_is_refused(alts):
 
 def test_no_picture_is_fetched_from_the_web():
     text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
-    [cell] = lesson(new_markdown_cell(text)).cells
+    cell = lesson(title=text)[0]
     target = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     assert cell.source == f"# Title\n\n[Open in Colab]({target}) ![here](../docs/a.png)"
 
