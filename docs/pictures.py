@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -24,12 +25,13 @@ from tfm_lib.newsroom import SLOTS
 
 HERE = Path(__file__).resolve().parent
 PICTURE, ANIMATION = HERE / "newsroom.png", HERE / "decoding.gif"
-WIDTH, DPI = 8.3, 200  # inches, and twice the pixels that a page shows, for screens that have them
+WIDTH = 8.3  # inches, a hundred pixels each on a page
+SHARP, SMALLER = 200, 150  # pixels an inch: as fine screens show it, and for a file of half the size
 SIZE, SMALL, ROW = 15, 11.5, 0.43  # points of the letters, inches from line to line
 MARGIN = 0.3  # inches beside the words
 FAINT = 0.04  # the least weight that is drawn as a line
 ROOM = 1.6  # inches for the five likeliest words
-FIRST, EACH, LAST = 2000, 1000, 4000  # milliseconds: the story, each token, the end
+FIRST, EACH, LAST = 2000, 1000, 4000  # milliseconds: the first image, each token, the last image
 
 
 class Box(NamedTuple):
@@ -119,18 +121,14 @@ def look(axes: Axes, reading: Reading, token: int, story: list[Box], start: Box)
 
 
 def scene(
-    reading: Reading,
-    written: int,
-    looking: Collection[int],
-    does: str = "writes the summary, word by word",
-    room: float = 0,
+    reading: Reading, written: int, looking: Collection[int], does: str, room: float = 0
 ) -> tuple[Figure, Axes, list[Box]]:
     """The story in the encoder, so many words of the summary in the decoder, and where the words `looking` looked.
 
     The axes count in inches; `room` is left free at the bottom of the decoder. The boxes are those of the summary.
     """
     height = 4.5 + room
-    figure = Figure((WIDTH, height), dpi=DPI, facecolor="white")
+    figure = Figure((WIDTH, height), dpi=SHARP, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(0, height))
     axes.axis("off")
     story = set_story(axes, reading.story, height - 0.85)
@@ -151,13 +149,7 @@ def scene(
 def picture(reading: Reading) -> Figure:
     """The finished summary, and where each of its words looked."""
     words = len(reading.summary) - 1  # [eos] is none
-    return scene(reading, words, range(words))[0]
-
-
-@style()
-def start(reading: Reading) -> Figure:
-    """Nothing is written yet."""
-    return scene(reading, 0, [], "will write a summary, word by word", ROOM)[0]
+    return scene(reading, words, range(words), "writes the summary, word by word")[0]
 
 
 @style()
@@ -185,15 +177,21 @@ def end(reading: Reading) -> Figure:
     return figure
 
 
-def pixels(figure: Figure) -> Image.Image:
+def pixels(figure: Figure, dpi: int = SHARP) -> Image.Image:
+    """What the figure looks like."""
+    figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.frombytes("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
 
 
 def few_colors(image: Image.Image, count: int) -> Image.Image:
-    """The image in so many colors, chosen so that thin lines keep theirs and the paper stays white."""
-    return image.quantize(count, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    """The image in so many colors; the paper, which is most of it, stays white."""
+    few = image.quantize(count, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    paper, colors = np.bincount(np.asarray(few).ravel()).argmax(), few.getpalette() or []
+    colors[3 * paper : 3 * paper + 3] = [255, 255, 255]
+    few.putpalette(colors)
+    return few
 
 
 def png(reading: Reading) -> bytes:
@@ -204,14 +202,17 @@ def png(reading: Reading) -> bytes:
 
 
 def gif(reading: Reading) -> bytes:
-    """The animation: the story, a moment for each token, the end. It plays three times and rests there."""
+    """The animation: a moment for each token, and the end, where it rests after three times.
+
+    The end is also its first image, which is all that pages show to people who want nothing to move.
+    """
     moments = [moment(reading, token) for token in range(len(reading.summary))]
-    images = [pixels(figure) for figure in (start(reading), *moments, end(reading))]
+    images = [pixels(figure, SMALLER) for figure in (end(reading), *moments, end(reading))]
     width, height = images[0].size
     sheet = Image.new("RGB", (width, height * len(images)))  # all at once, so that they share their palette
     for place, image in enumerate(images):
         sheet.paste(image, (0, height * place))
-    sheet = few_colors(sheet, 128)
+    sheet = few_colors(sheet, 192)
     first, *rest = [sheet.crop((0, top, width, top + height)) for top in range(0, sheet.height, height)]
     out = BytesIO()
     pauses = [FIRST, *[EACH] * len(moments), LAST]

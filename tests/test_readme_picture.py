@@ -74,17 +74,18 @@ def test_nothing_runs_out_of_the_page():
             assert inside.y0 < box.y0 and box.y1 < inside.y1, text.get_text()
 
 
-def test_the_animation_is_short_small_and_rests_at_its_end():
+def test_the_animation_is_short_small_and_begins_and_rests_at_its_end():
     with Image.open(pictures.ANIMATION) as animation:
-        pauses = []
+        pauses, images = [], []
         for place in range(animation.n_frames):
             animation.seek(place)
             pauses.append(animation.info["duration"])
+            images.append(animation.convert("RGB").tobytes())
         repeats, size = animation.info["loop"], animation.size
-    assert len(pauses) == 1 + len(reading().summary) + 1
+    assert len(set(images[1:])) == len(images) - 1 == len(reading().summary) + 1 and images[0] == images[-1]
     assert 10_000 <= sum(pauses) <= 15_000 and repeats == 2
     assert set(pauses[1:-1]) == {1000}  # a word a second
-    assert size[0] == 2 * 830  # twice what GitHub shows
+    assert size[0] == 1.5 * 830  # of what GitHub shows
     assert pictures.ANIMATION.stat().st_size < 400_000
 
 
@@ -102,7 +103,7 @@ def test_the_readme_says_in_words_what_they_show():
 
 
 def test_what_the_readme_says_of_the_summary():
-    [sentence] = re.findall(r"Its words ([^.]*) are nowhere in that story\.", README)
+    [sentence] = re.findall(r"The summary's words ([^.]*) are nowhere in that story\.", README)
     named = re.findall(r"\*(\w+)\*", sentence)
     assert len(named) == 2 and set(named) <= set(reading().summary)
     assert not set(named) & set(words(STORY))
@@ -119,11 +120,11 @@ def test_a_story_with_unknown_words_is_refused():
         read("Two zebras were seen in Oslo.")
 
 
-def test_the_palette_keeps_thin_lines_and_white_paper():
-    """Chosen by how often a color occurs, it once turned the violet lines gray, and the paper not quite white."""
+def test_few_colors_keep_thin_lines_and_white_paper():
+    """Chosen by how often a color occurs, they once turned the violet lines gray, and the paper not quite white."""
     with Image.open(pictures.ANIMATION) as animation:
         animation.seek(animation.n_frames - 1)
         shown = np.asarray(animation.convert("RGB"), dtype=int)
-    drawn = np.asarray(pictures.pixels(pictures.end(reading())), dtype=int)
+    drawn = np.asarray(pictures.pixels(pictures.end(reading()), pictures.SMALLER), dtype=int)
     assert (shown[0, 0] == 255).all()
-    assert np.abs(shown - drawn).max() < 30
+    assert np.percentile(np.abs(shown - drawn).max(2)[drawn.min(2) < 250], 99) < 16
