@@ -63,6 +63,8 @@ bench: $(READY) ## speed beside other implementations, about 10 minutes: writes 
 	OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 $(RUN) -m benchmarks.speed $(call given,ARGS)
 
 site: $(READY) ## the lessons as web pages, in site/, readable without any network
+	@$(RUN) -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' $(PAGES_NEED) || { \
+	  echo "The web pages need more than conda brings: $(UV) pip install --python $(RUN) --group site"; exit 1; }
 	@work=$$(mktemp -d) && trap "rm -rf $$work" EXIT && \
 	$(RUN) -m sphinx -q -W --keep-going -c docs -d $$work/doctrees . $$work/site && rm -rf site && mv $$work/site site
 	@echo "The pages are in site/; the first one is site/index.html."
@@ -81,6 +83,9 @@ stamp: $(READY) ## for authors: write badges and first cells from the address in
 clean: ## remove what was built; my_lessons/ and runs/ stay
 	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The modules of the group `site`, which is in requirements.lock and not in environment.yml.
+PAGES_NEED := sphinx myst_nb furo math_core ziamath
 
 # What is compared strictly runs on the CPU, with one thread, offline. Learners keep their GPU in lab and train.
 test test-slow test-browser site lessons: export OMP_NUM_THREADS = 1

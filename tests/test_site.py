@@ -3,9 +3,13 @@
 What comes out is tested by `make test-browser`, in tests/test_browser_site.py.
 """
 
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
+import tomllib
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -15,6 +19,7 @@ import nbformat
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from packaging.requirements import Requirement
 
 from tests.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
@@ -139,6 +144,34 @@ def test_every_lesson_can_become_a_page(path):
 def test_a_formula_is_set_as_tex_sets_it():
     formula = pages.formulas.convert_with_local_state(r"1.18 \ln 2", displaystyle=False)
     assert formula.startswith("<math>") and '<mi>ln</mi></mrow><mo lspace="0.1667em">' in formula
+
+
+def site_group() -> set[str]:
+    """The packages of pyproject's group `site`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return {Requirement(need).name for need in project["dependency-groups"]["site"]}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
+def test_make_says_what_conda_does_not_bring(tmp_path):
+    for name in ("Makefile", "environment.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "tfm-course/bin/python"  # a conda environment in which a module is missing
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@" >> asked\nexit 1\n')
+    python.chmod(0o755)
+    for name in ("tfm-course/.tfm-installed", "uv"):
+        (tmp_path / name).touch()
+    shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
+    result = subprocess.run(
+        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode != 0
+    assert result.stdout == (
+        f"The web pages need more than conda brings: ./uv pip install --python {python} --group site\n"
+    ), result.stderr
+    [asked] = (tmp_path / "asked").read_text().splitlines()
+    assert set(asked.replace("_", "-").split("[1:])))")[1].split()) == site_group()
 
 
 def workflow(name: str) -> dict[str, Any]:
