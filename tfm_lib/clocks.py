@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider
+from matplotlib.patheffects import withStroke
 
 from tfm_lib.controls import KNOB, Layout, control
 from tfm_lib.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
@@ -47,7 +48,8 @@ def sinusoid_control() -> Live:
         image = heat.imshow(table(4), DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
         heat.set(xlabel="column", ylabel="position", title="table")
         kinds: list[dict[str, Any]] = [{"color": COLORS[0], "ls": "-"}, {"color": COLORS[1], "ls": "--"}]
-        marks = [heat.axhline(0, linewidth=2, **kind) for kind in kinds]
+        edge = [withStroke(linewidth=4, foreground="white")]  # apart from the stripes in gray, too
+        marks = [heat.axhline(0, linewidth=2, path_effects=edge, **kind) for kind in kinds]
         circle = np.exp(2j * np.pi * np.arange(61) / 60)
         tips = []
         for axes in clocks:
