@@ -183,8 +183,9 @@ def draw_mask(axes: Axes, name: str, parts: Parts) -> None:
     axes.spines[:].set(visible=True, color=PALE)
     legend: list[Artist] = []
     for color, label in zip(colors, parts, strict=False):
-        legend += [TextArea("■", textprops={"color": color}), TextArea(label, textprops={"size": 7.6})]
-    line = HPacker(children=legend, pad=0, sep=2, align="center")
+        entry: list[Artist] = [TextArea("■", textprops={"color": color}), TextArea(label, textprops={"size": 8})]
+        legend.append(HPacker(children=entry, pad=0, sep=0.8, align="center"))
+    line = HPacker(children=legend, pad=0, sep=2.6, align="center")
     axes.add_artist(
         AnchoredOffsetbox(
             "upper center",

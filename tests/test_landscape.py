@@ -165,6 +165,19 @@ def test_the_pairs_of_the_table_are_those_of_the_masks():
     assert counts == {name: f"{WHOLE[name].sum():,}" for name in WHOLE if not name.startswith(("full", "window"))}
 
 
+def test_the_page_tells_the_sizes_of_the_picture():
+    number = r"(\d+)"
+    told = re.search(
+        rf"\*l\* is {number}, \*L\* and \*M\* are {number}, windows reach {number} to either side, "
+        rf"\*g\* is {number} and \*r\* is {number}\.",
+        FLAT,
+    )
+    sizes = ("STRIDE", "SEGMENT", "NEAR", "GLOBAL", "RANDOM")
+    assert told and [int(size) for size in told.groups()] == [getattr(landscape, size) for size in sizes]
+    assert f"hashes random vectors into {landscape.BUCKETS} buckets" in FLAT
+    assert f"with {landscape.POSITIONS} positions" in FLAT and landscape.STRIDE**2 == landscape.POSITIONS
+
+
 def test_pairs_that_can_be_counted_by_hand():
     n = landscape.POSITIONS
     assert WHOLE["full, looking back"].sum() == n * (n + 1) // 2
