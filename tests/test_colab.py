@@ -34,7 +34,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Colab is Linux"),
 ]
 LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
-# Of all that Colab has, what the lessons or the kernel come to use; first with everything as new as can be.
+# Of all that Colab has, what the lessons or the kernel come to use; first with everything as new as can be. What
+# comes along with it is there in Colab, too, but for JupyterLab.
 NEWEST = "torch torchvision numpy pandas scipy matplotlib requests ipywidgets==7.7.1 ipykernel transformers pip"
 # As they were in January 2026: https://github.com/googlecolab/backend-info at commit bd8aaa4.
 OLDER = """
@@ -44,20 +45,21 @@ OLDER = """
     tokenizers==0.22.2 tqdm==4.67.1 pyarrow==18.1.0 mistune==3.2.0 nltk==3.9.1 absl-py==1.4.0 pillow==11.3.0
 """
 RUNTIMES = {version: (version, NEWEST) for version in ("3.11", "3.12", "3.13", "3.14")} | {"2026.01": ("3.12", OLDER)}
-# Turns every knob of every control to both ends and presses every button, and prints how often something answered.
+# Turns every knob of every control to both ends and presses every button: words or picture answer each of them.
 TURN = """\
-from ipywidgets import HTML, Button, HTMLMath, Image, Textarea
+from ipywidgets import HTML, Button, HTMLMath, Image
 from tfm_lib.live import Live
 
 def parts(widget):
     return [widget, *(part for child in getattr(widget, "children", ()) for part in parts(child))]
 
-turned, answers = 0, []
 for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
+    answers = []
     for part in parts(live.widget):
         if isinstance(part, (HTML, HTMLMath, Image)):
             part.observe(answers.append, "value")
     for part in parts(live.widget):
+        before = len(answers)
         if isinstance(part, Button):
             part.click()
         elif hasattr(part, "options"):
@@ -70,8 +72,7 @@ for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
             part.value = not part.value
         else:
             continue
-        turned += 1
-print(turned, len(answers))
+        assert len(answers) > before, f"nothing answers {part}"
 """
 
 
@@ -95,17 +96,28 @@ class Colab(NamedTuple):
         kernel = KernelManager(kernel_name="colab", kernel_spec_manager=kernels)
         resources = {"metadata": {"path": str(self.folder / "content")}}
         client = NotebookClient(book, km=kernel, timeout=600, resources=resources)
-        started = []
+        started, failure = [], None
         client.on_cell_start = lambda cell, cell_index: started.append(cell.id)
         try:
             client.execute(cleanup_kc=True, stderr=subprocess.DEVNULL)
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            said = re.sub(r"\x1b\[[\d;]*m", "", str(error))
-            pytest.fail(f"Colab {self.name}, {name}, cell {started[-1]}: {said}", pytrace=False)
+            failure = re.sub(r"\x1b\[[\d;]*m", "", str(error))
+        if failure:
+            pytest.fail(f"Colab {self.name}, {name}, cell {started[-1]}: {failure}", pytrace=False)
 
 
 def versions(packages: dict[str, metadata.Distribution]) -> dict[str, str]:
     return {name: package.version for name, package in packages.items()}
+
+
+def publish(course: Path) -> None:
+    """A repository with the last commit alone: from a clone that was cut short, as in CI, pip would clone forever."""
+    course.mkdir()
+    files = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    subprocess.run(["tar", "-x"], cwd=course, input=files, check=True)
+    someone = "-c user.name=someone -c user.email=someone -c commit.gpgsign=false"
+    for command in ("init --quiet", "add --all --force", f"{someone} commit --quiet --message course"):
+        subprocess.run(["git", *command.split()], cwd=course, check=True)
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
@@ -119,14 +131,15 @@ def colab(request, tmp_path_factory) -> Iterator[Colab]:
     folder = tmp_path_factory.mktemp("colab")
     subprocess.run([UV, "venv", "--quiet", "--python", found.stdout.strip(), "env"], cwd=folder, check=True)
     subprocess.run([UV, "pip", "install", "--quiet", "--python", "env", *wanted.split()], cwd=folder, check=True)
-    subprocess.run(["git", "clone", "--quiet", "--bare", ROOT, folder / "course.git"], check=True)
+    subprocess.run([UV, "pip", "uninstall", "--quiet", "--python", "env", "jupyterlab"], cwd=folder, check=True)
+    publish(folder / "course")
     argv = [str(folder / "env/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Colab", "language": "python", "env": {"IPYTHONDIR": str(folder)}}
     for name in ("content", "kernels/colab"):
         (folder / name).mkdir(parents=True)
     (folder / "kernels/colab/kernel.json").write_text(json.dumps(spec))
 
-    empty = Colab(request.param, folder, (folder / "course.git").as_uri(), {})
+    empty = Colab(request.param, folder, (folder / "course").as_uri(), {})
     running = empty._replace(before=versions(empty.packages))
     running.run(notebook(code(setup_source(running.address))), "set-up")
     yield running
@@ -159,6 +172,4 @@ def test_every_cell_of_a_lesson_runs_and_its_controls_answer(colab, lesson):
     live = [cell for cell in cells if any(VIEW in output.get("data", {}) for output in cell.outputs)]
     warned = {cell.id: output.text for cell in live for output in cell.outputs if output.get("name") == "stderr"}
     assert live and not warned
-    assert [output.output_type for output in turn.outputs] == ["stream"], turn.outputs
-    turned, answers = map(int, turn.outputs[0].text.split())
-    assert turned >= len(live) and answers >= turned, turn.outputs
+    assert turn.outputs == []  # here stands what went wrong behind a button
