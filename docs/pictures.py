@@ -1,4 +1,4 @@
-"""The README's picture and its animation, drawn from what the shipped model does with one story of its test set.
+"""The README's picture and its animation, drawn from what the shipped model does with stories of its test set.
 
 `.venv/bin/python -m docs.pictures` writes both anew.
 """
@@ -19,7 +19,17 @@ from matplotlib.patheffects import withStroke
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
-from docs.reading import CHOICES, Reading, animation_words, percent, picture_words, probability, read
+from docs.reading import (
+    ANIMATED,
+    CHOICES,
+    PICTURED,
+    Reading,
+    animation_words,
+    percent,
+    picture_words,
+    probability,
+    read,
+)
 from tfm_lib.figure import COLORS, QUIET, style
 from tfm_lib.newsroom import SLOTS
 
@@ -221,7 +231,7 @@ def gif(reading: Reading) -> bytes:
 
 
 if __name__ == "__main__":
-    reading = read()
-    PICTURE.write_bytes(png(reading))
-    ANIMATION.write_bytes(gif(reading))
-    print(picture_words(reading), animation_words(reading), sep="\n\n")  # for the README
+    pictured, animated = read(*PICTURED), read(*ANIMATED)
+    PICTURE.write_bytes(png(pictured))
+    ANIMATION.write_bytes(gif(animated))
+    print(picture_words(pictured), animation_words(animated), sep="\n\n")  # for the README

@@ -1,4 +1,4 @@
-"""What the shipped model does with one story of its test set, and how the README's pictures say it in words."""
+"""What the shipped model does with a story, and how the README's pictures say it in words."""
 
 import math
 import re
@@ -13,16 +13,23 @@ from tfm_lib.pretrained import newsroom_model
 from tfm_lib.summarizing import CHOICES, MOST_TOKENS
 from tfm_lib.tracing import record_attention
 
-EVENT = "opening"
-STORY = (
+# Event and text of two stories of the test set. The first is told in a way that no story of the training set was.
+PICTURED = (
+    "adoption",
+    "On Wednesday everything still seemed calm. A truck came for fifty hungry ponies in Hanoi on Thursday. Farmer "
+    "Nadia Rahimi will look after them in a warm barn.",
+)
+ANIMATED = (
+    "opening",
     "Kofi Mensah could not believe the news at first. Builder Julia Rossi welcomed the first guests to four new "
-    "cinemas on Thursday. People in Ottawa had waited for them for years."
+    "cinemas on Thursday. People in Ottawa had waited for them for years.",
 )
 
 
 class Reading(NamedTuple):
     """A story, its summary, and what the model did for each token of it."""
 
+    text: str
     story: list[str]  # its tokens, as they stand in the text
     summary: list[str]  # [eos] is the last
     weights: Tensor  # (T, S), cross-attention of the last layer, the mean of its heads
@@ -32,7 +39,7 @@ class Reading(NamedTuple):
 
 
 @torch.inference_mode()
-def read(text: str = STORY, event: str = EVENT) -> Reading:
+def read(event: str, text: str) -> Reading:
     """Let the shipped model summarize a story of such an event. Raises ValueError for words that it lacks."""
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(text)])  # (1, S)
@@ -47,6 +54,7 @@ def read(text: str = STORY, event: str = EVENT) -> Reading:
     summary = vocabulary.pieces(tokens[0])
     told = read_slots(" ".join(summary[:-1]), event)
     return Reading(
+        text,
         story,
         summary,
         weights,
@@ -73,7 +81,7 @@ def picture_words(reading: Reading) -> str:
     first = reading.weights.argmax(1).tolist()
     joined = ", ".join(f"{reading.summary[token]} to {reading.story[first[token]]}" for token in sorted(reading.slots))
     return (
-        f"A story is read by the encoder: “{STORY}” Below it is the summary that the decoder has written: "
+        f"A story is read by the encoder: “{reading.text}” Below it is the summary that the decoder has written: "
         f"“{' '.join(reading.summary[:-1])}”. Lines of cross-attention lead from each of its words up to where in the "
         f"story the model looked, the thickest ones from {joined}."
     )
@@ -84,7 +92,8 @@ def animation_words(reading: Reading) -> str:
     begin = ", ".join(f"{word} {percent(p)}" for word, p in reading.best[0])
     least = min(best[0][1] for best in reading.best[1:])
     return (
-        f"The same summary is written word by word. At each step lines show where in the story the model looks, and "
-        f"bars the {CHOICES} likeliest next words. For the first word they are {begin}. Each word after it has at "
-        f"least {percent(least)}, and the whole summary {percent(probability(reading))}."
+        f"Another story: “{reading.text}” Word by word its summary is written: “{' '.join(reading.summary[:-1])}”. At "
+        f"each step lines show where in the story the model looks, and bars the {CHOICES} likeliest next words. For "
+        f"the first word they are {begin}. Each word after it has at least {percent(least)}, and the whole summary "
+        f"{percent(probability(reading))}."
     )
