@@ -162,7 +162,10 @@ def test_a_link_from_elsewhere_shows_what_it_leads_to(pages):
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"])
 def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
-    """By all rules of axe-core, also those for what it calls minor."""
+    """By all rules of axe-core, also those for what it calls minor.
+
+    That a heading of a table is empty is let pass where it is a formula: axe-core reads no MathML, screen readers do.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     axe, page, findings = Axe(), tab(viewport, scheme), []
@@ -172,7 +175,9 @@ def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
         page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
         page.evaluate("() => new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
         for violation in axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]:
-            findings += [f"{name}: {violation['help']}: {node['html'][:200]}" for node in violation["nodes"]]
+            for html in (node["html"] for node in violation["nodes"]):
+                if violation["id"] != "empty-table-header" or "<math>" not in html:
+                    findings.append(f"{name}: {violation['help']}: {html[:200]}")
         if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
             findings.append(f"{name} is wider than the window")
     assert not findings, "\n".join(findings)
@@ -276,6 +281,7 @@ def test_what_is_put_away_on_a_phone_comes_by_keyboard(tab):
         assert link.is_visible() and link.evaluate("link => link === document.activeElement")
         page.get_by_label(switch).focus()
         page.keyboard.press("Space")
+        assert not link.is_visible()
 
 
 def test_who_goes_by_keyboard_sees_where(tab):
