@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider
+from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
 
 from tfm_lib.controls import KNOB, Layout, control
 from tfm_lib.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
@@ -51,12 +53,14 @@ def sinusoid_control() -> Live:
         edge = [withStroke(linewidth=4, foreground="white")]  # apart from the stripes in gray, too
         marks = [heat.axhline(0, linewidth=2, path_effects=edge, **kind) for kind in kinds]
         circle = np.exp(2j * np.pi * np.arange(61) / 60)
+        faces: list[tuple[Text, Line2D]] = []
         tips = []
         for axes in clocks:
-            axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)
-            tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
             axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal", xticks=[], yticks=[])
+            axes.set_title("hand", fontsize=8.5, weight="normal", pad=2)
             axes.spines[:].set_visible(False)
+            faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
+            tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
         (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
         here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
         curve.set(xlabel="offset", title="dot product", xlim=(-REACH, REACH))
@@ -65,10 +69,9 @@ def sinusoid_control() -> Live:
             d = rows.shape[1]
             if image.get_extent()[1] != d - 0.5:
                 image.set(data=rows, extent=(-0.5, d - 0.5, POSITIONS - 0.5, -0.5))
-                for axes, hand in zip(clocks, hands, strict=False):
-                    axes.set_title(f"hand {hand}", fontsize=8.5, weight="normal", pad=2)
-                for number, axes in enumerate(clocks):
-                    axes.set_visible(number < len(hands))
+                for number, (title, face) in enumerate(faces):
+                    title.set_text(f"hand {hands[number]}" if number < len(hands) else "")
+                    face.set_visible(number < len(hands))
                 curve.set_ylim(min(products.min().item(), 0) - 0.05 * d, 0.55 * d)
             for hand, lines in zip(hands, tips, strict=False):
                 for tip, row in zip(lines, (place, place + further), strict=True):
@@ -82,6 +85,7 @@ def sinusoid_control() -> Live:
             here[0].set_data([0], [products[REACH]])
             here[1].set_data([further], [products[REACH + further]])
 
-        return Layout([*marks, *(tip for pair in tips for tip in pair), line, *here], update)
+        hands_and_faces = [part for clock in zip(faces, tips, strict=True) for parts in clock for part in parts]
+        return Layout([heat.xaxis, image, *marks, *hands_and_faces, curve.yaxis, line, *here], update)
 
     return control(3.0, look, lay_out, width, position, offset)

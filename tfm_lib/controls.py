@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from ipywidgets import HTML, Image, VBox, Widget
 from matplotlib.artist import Artist
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pixels
 from traitlets import Unicode
@@ -41,13 +42,13 @@ class Screen:
     """A figure on the screen, with its message under it as a line of text, which a screen reader can read.
 
     The figure as it is now becomes the static form. From then on its layout stands still, and only what moves is drawn
-    anew, over a stored picture of all else; `show` does so, and renews that picture where something else has changed.
+    anew, from back to front, over a stored picture of all else: an axis whose limits change has to be among it.
     """
 
     def __init__(self, figure: Figure, moving: Sequence[Artist]) -> None:
-        self.figure, self._moving = figure, moving
-        for artist in moving:
-            artist.set_in_layout(False)  # the axes stand where they stand, whatever is shown at first
+        self._moving = moving
+        for artist in moving:  # only an axis takes room: where the axes stand is not for what is shown at first to say
+            artist.set_in_layout(isinstance(artist, Axis))
         self._static = figure._repr_mimebundle_()
         layout = figure.get_layout_engine()
         self._share = 1 - layout.get()["rect"][1] if layout else 1  # of the picture in the height; below is the caption
@@ -55,10 +56,10 @@ class Screen:
         for caption in figure.findobj(lambda artist: artist.get_gid() == "caption"):
             caption.set_visible(False)
         for artist in moving:
-            artist.set_animated(True)  # left out by draw(), and no reason to draw the rest anew
-        figure.stale = True
+            artist.set_animated(True)  # left out by draw()
         self._canvas = FigureCanvasAgg(figure)
-        self._background: Any = None
+        self._canvas.draw()
+        self._background = self._canvas.copy_from_bbox(figure.bbox)
         width = f"{round(figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH)}px"
         self.image = Picture(format="png", layout={"width": width, "max_width": "100%", "height": "auto"})
         self.words = HTML(layout={"max_width": width})
@@ -67,9 +68,6 @@ class Screen:
     @style()  # letters take their font when they are drawn, and other code of the kernel may have set another
     def show(self, message: str) -> None:
         """Draw what moves as it is now; the message says what there is to see."""
-        if self.figure.stale:
-            self._canvas.draw()
-            self._background = self._canvas.copy_from_bbox(self.figure.bbox)
         self._canvas.restore_region(self._background)
         for artist in self._moving:
             artist.draw(self._canvas.get_renderer())
@@ -77,9 +75,9 @@ class Screen:
         picture = Pixels.fromarray(pixels[: round(self._share * len(pixels))]).convert("RGB")
         png = BytesIO()
         picture.save(png, "png", compress_level=1)  # quick to write; it is never stored
-        self.image.tooltip = message
         self.words.value = f'<p style="line-height: 1.4; margin: 0">{escape(message)}</p>'
-        self.image.value = png.getvalue()
+        with self.image.hold_sync():  # in one message, since each makes the page decode the picture anew
+            self.image.tooltip, self.image.value = message, png.getvalue()
 
     def live(self, *knobs: Widget) -> Live:
         """The control: the knobs, the picture under them, and the message under the picture."""
@@ -107,4 +105,5 @@ def control(
 
     for knob in knobs:
         knob.observe(turned, "value")
+        knob.tooltip = ""  # where there is none, ipywidgets shows "null" under the mouse
     return screen.live(*knobs)

@@ -51,6 +51,8 @@ class Desk(VBox):
             options = [("nothing", ""), *((text.format(**open_ended), text) for text in sentences)]
             self.slots[name] = Dropdown(options=options, description=name, **SMALL)
         self.text = Textarea(description="story", rows=4, style=SMALL["style"], layout={"width": "auto"})
+        for knob in (*self.slots.values(), self.text):
+            knob.tooltip = ""  # where there is none, ipywidgets shows "null" under the mouse
         self.note = HTML()
         self.read = Button(description="Read this story", layout={"flex": "0 0 auto"})
         beside = self.slots["before"], self.slots["after"]

@@ -83,7 +83,7 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
                 outputs[place].set_height(weight)
                 numbers[place].set(y=weight + 0.02, text=f"{weight:.2f}")
 
-        return Layout([*inputs, zero, *outputs, *numbers], update)
+        return Layout([left.yaxis, *inputs, zero, *outputs, *numbers], update)
 
     return control(2.3, look, lay_out, temperature, width, divide)
 
@@ -112,7 +112,8 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     water = FloatSlider(1.0, min=-4, max=4, step=0.25, description="query: water", **KNOB)
     building = FloatSlider(1.5, min=-4, max=4, step=0.25, description="query: building", **KNOB)
     kinds = ("dot product / √2", "minus distance² / 2")
-    kind = ToggleButtons(options=kinds, description="score", style={"description_width": "8em", "button_width": "13em"})
+    kind = ToggleButtons(options=kinds, description="score", **KNOB)
+    kind.style.button_width, kind.layout.width, kind.layout.display = "13em", "auto", "flex"  # beside their name
 
     def look() -> tuple[tuple[Tensor, Tensor, Tensor], str]:
         query = torch.tensor([water.value, building.value])  # (2,)
