@@ -265,6 +265,10 @@ def test_formulas_are_drawn_in_the_font_that_comes_along(tab):
     assert ["STIX Two Math", "loaded"] in fonts
     root = page.locator("math msqrt").first.bounding_box()
     assert root["height"] > 10 and root["width"] > 10
+    roots = page.locator("article p math > msqrt:last-child")
+    ends = "root => [root.lastElementChild, root.parentElement].map(e => Math.round(e.getBoundingClientRect().right))"
+    found = [root.evaluate(ends) for root in roots.all() if root.is_visible()]
+    assert len(found) >= 2 and all(abs(end - room) <= 1 for end, room in found), "there is a gap behind a root"
 
 
 def test_what_is_put_away_on_a_phone_comes_by_keyboard(tab):
