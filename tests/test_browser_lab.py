@@ -1,6 +1,7 @@
-"""The lessons in JupyterLab in a real browser: every cell runs, controls move by keyboard, and the quiz explains.
+"""The lessons in JupyterLab in a real browser: every cell runs, every knob moves by keyboard, and the quiz explains.
 
-Where the environment variable SCREENSHOTS names a folder, pictures of each lesson are left there.
+Where the environment variable SCREENSHOTS names a folder, pictures of each lesson are left there, and a table of
+how long its controls took to answer.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -26,14 +28,16 @@ from tfm_lib.questions import read_lesson
 pytestmark = pytest.mark.browser
 NAMES = [path.stem for path in sorted(LESSONS.glob("*.ipynb"))]
 WINDOW = {"width": 1300, "height": 2500}
-STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for a control
+STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for an answer
+SLOW = 2000  # milliseconds until a control answers that no machine needs; on two idle cores it is a tenth of a second
 # All cells are in the page, also those out of sight; and nobody is asked whether to fetch news.
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-# The functions of the package that return something live; a cell that ends in a call of one shows a control.
-LIVE = re.findall(r"^def (\w+)\(.*\) -> Live:", "".join(p.read_text() for p in ROOT.glob("tfm_lib/*.py")), re.MULTILINE)
+# The functions of the package that return something live; a cell that calls one shows a control.
+PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/*.py"))
+LIVE = re.findall(r"^def (\w+)\(.*\) -> Live\w*:", PACKAGE, re.MULTILINE)
 # Cells wait with a star for their turn; after an error the others lose theirs, and stay without a number.
 RAN = """() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.innerText);
@@ -126,8 +130,10 @@ def code_cells(path: Path) -> list[dict]:
     return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
 
 
-def last_line(cell: dict) -> str:
-    return cell["source"][-1] if cell["source"] else ""
+def live_calls(cells: list[dict]) -> list[tuple[int, str, str]]:
+    """Each call that shows something live: its cell's number, the function, and the line from there on."""
+    calls = (re.search(rf"\b({'|'.join(LIVE)})\(.*", "".join(cell["source"])) for cell in cells)
+    return [(number, call[1], call[0]) for number, call in enumerate(calls) if call]
 
 
 def run_and_save(page, lab: Lab, lesson: str) -> None:
@@ -146,75 +152,86 @@ def run_and_save(page, lab: Lab, lesson: str) -> None:
     assert file.stat().st_mtime_ns > before, "it was not saved"
 
 
-def press(page, knob, key: str, picture) -> None:
-    """Press a key on a knob, and wait for another picture."""
-    from playwright.sync_api import expect
-
-    before = picture.get_attribute("src")
-    knob.focus()
-    page.keyboard.press(key)
-    expect(picture, f"{key} changes the picture").not_to_have_attribute("src", before, timeout=1000 * ANSWERING)
-    expect(picture).not_to_have_js_property("naturalWidth", 0)
-
-
-def move_knobs(page, cell) -> int:
-    """Move every slider of a control and turn every switch; one without any has buttons that write a word."""
-    picture = cell.locator("img")
-    assert picture.count() == 1, "the live picture alone, not the stored one beside it"
-    sliders, switches = cell.locator(".noUi-handle").all(), cell.locator("input[type=checkbox]").all()
-    for slider in sliders:
-        at, end = slider.get_attribute("aria-valuenow"), slider.get_attribute("aria-valuemax")
-        press(page, slider, "ArrowLeft" if at == end else "ArrowRight", picture)
-    for switch in switches:
-        press(page, switch, "Space", picture)
-    words = [] if sliders or switches else cell.locator("button[title^='Write ']").all()[:1]
-    for word in words:
-        press(page, word, "Space", picture)
-    return len(sliders + switches + words)
-
-
 def words_of(markdown: str) -> str:
     """A piece of it that a page shows as it stands: the longest without any mark or formula."""
     return max(re.findall(r"[\w ,.;]+", re.sub(r"\$.*?\$", "$", markdown)), key=len).strip()
 
 
-def answer_first_question(cell, question) -> None:
-    """Choose a wrong answer and then the right one; both must be explained."""
+def answer(cell, questions) -> None:
+    """Choose, by keyboard, a wrong answer to each question and then the right one; both must be explained."""
     from playwright.sync_api import expect
 
-    wrong = next(choice for choice in question.choices if choice.why_not)
-    right = next(choice for choice in question.choices if not choice.why_not)
-    for choice, said, why in ((wrong, "is not it.", wrong.why_not), (right, "is right.", question.answer)):
-        cell.locator(f"button[title='Choose {choice.letter}']").first.click()
-        comment = cell.locator(".widget-htmlmath:visible", has_text=f"{choice.letter} {said}")
-        expect(comment).to_contain_text(words_of(why), timeout=1000 * ANSWERING)
-    expect(cell).to_contain_text("1 of ")
+    buttons, count = iter(cell.locator("button").all()), len(questions)
+    for question in questions:
+        own = {choice.letter: next(buttons) for choice in question.choices}
+        wrong = next(choice for choice in question.choices if choice.why_not)
+        right = next(choice for choice in question.choices if not choice.why_not)
+        for choice, said, why in ((wrong, "is not it.", wrong.why_not), (right, "is right.", question.answer)):
+            own[choice.letter].press("Space")
+            comment = cell.locator(".widget-htmlmath:visible", has_text=f"{choice.letter} {said}")
+            expect(comment.filter(has_text=words_of(why))).to_be_visible(timeout=1000 * ANSWERING)
+    expect(cell).to_contain_text(re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at"))
     assert "\\(" not in cell.inner_text(), "a formula is not drawn"
+
+
+def has_grown(cell) -> None:
+    """A learning curve shows the end of its run, and no longer the picture with which it began."""
+    from tfm_lib.watching import live_curve
+
+    steps = re.match(r"Step (\d+) of \1:", cell.locator("p").last.inner_text())
+    assert steps, "it says how far the run came"
+    shown = cell.locator("img").evaluate(
+        "async picture => [...new Uint8Array(await (await fetch(picture.src)).arrayBuffer())]"
+    )
+    assert bytes(shown) != live_curve(int(steps[1])).widget.children[0].value
+
+
+def report(waited: dict[str, dict[str, list[float]]], file: Path) -> None:
+    """Write how many milliseconds the answers took, by control and knob; AssertionError for a slow one."""
+    rows = [(control, knob, median(times), max(times)) for control, of in waited.items() for knob, times in of.items()]
+    lines = ["| control | knob | median ms | worst ms |", "|---|---|---:|---:|"]
+    lines += [f"| {control} | {knob} | {usual:.0f} | {worst:.0f} |" for control, knob, usual, worst in rows]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert [row for row in rows if row[2] > SLOW] == []
 
 
 def take_pictures(page, folder: Path, lesson: str) -> None:
     """The whole lesson, a screen at a time."""
     lessons = page.locator(".jp-NotebookPanel:visible .jp-WindowedPanel-outer")
-    height, screen = lessons.evaluate("element => [element.scrollHeight, element.clientHeight]")
-    for number, top in enumerate(range(0, height, screen), start=1):
+    screen, end = lessons.evaluate("""element => {
+        const last = [...element.querySelectorAll(".jp-Cell")].at(-1).getBoundingClientRect();
+        return [element.clientHeight, Math.ceil(element.scrollTop + last.bottom - element.getBoundingClientRect().top)];
+    }""")
+    for number, top in enumerate(range(0, end, screen), start=1):
         lessons.evaluate("(element, top) => element.scrollTo({top, behavior: 'instant'})", top)
         lessons.screenshot(path=folder / f"{lesson}_{number:02}.png")
 
 
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
+    from tests.knobs import move_every_knob
+
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
     run_and_save(page, lab, lesson)
     try:
         saved = code_cells(lab.folder / f"{lesson}.ipynb")
         outputs = [output for cell in saved for output in cell["outputs"]]
         assert [f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"] == []
+        assert [o["text"] for o in outputs if o.get("name") == "stderr"] == []
         assert all(cell["execution_count"] for cell in saved) and VIEW not in str(outputs)
         shown = page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
         assert shown.count() == len(saved)
-        live = {n: cell for n, cell in enumerate(saved) if re.match(rf"({'|'.join(LIVE)})\(", last_line(cell))}
-        quizzes = [n for n, cell in live.items() if last_line(cell).startswith("quiz(")]
-        answer_first_question(shown.nth(quizzes[0]), read_lesson(LESSONS / f"{lesson}.ipynb").opening[0])
-        for number in live.keys() - set(quizzes):
-            assert move_knobs(page, shown.nth(number)) > 0, last_line(live[number])
+        questions, waited = read_lesson(LESSONS / f"{lesson}.ipynb"), {}
+        for number, function, call in live_calls(saved):
+            cell = shown.nth(number)
+            if function == "quiz":
+                answer(cell, questions.opening if "opening=True" in call else questions.questions)
+            elif function == "live_curve":
+                has_grown(cell)
+            else:
+                waited[function] = move_every_knob(cell)
+        if waited:
+            report(waited, folder / f"{lesson}_answers.md")
     finally:
-        take_pictures(page, Path(os.environ.get("SCREENSHOTS") or tmp_path), lesson)
+        take_pictures(page, folder, lesson)
