@@ -108,7 +108,8 @@ def paths() -> Figure:
     counts = {name: steps(longest_path(arrows)) for name, arrows in drawn.items()}
     told = ", ".join(f"{name} {count}" for name, count in counts.items())
     figure = Figure(
-        f"From the first word to the last, words at the bottom and outputs at the top. Steps from word to word: {told}."
+        f"From the first word to the last, words at the bottom and outputs at the top. Steps from one word's place to "
+        f"another's: {told}."
         " Each gray line is a connection, each circle a vector; all four look back only, and both convolutions read "
         f"{KERNEL} vectors at once.",
         height=2.75,

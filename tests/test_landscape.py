@@ -147,7 +147,15 @@ def test_where_the_square_equals_a_recurrence():
     attention = [flops("self-attention", n) for n in (1, 2, 3)]
     square = (attention[2] - 2 * attention[1] + attention[0]) // 2
     assert square * D**2 == flops("recurrence", D)
-    assert "At *n* = *d* the part with the square takes as much as a whole recurrence, and the projections" in FLAT
+    assert "they take twice as much as the recurrence. At *n* = *d* the part with the square takes as much" in FLAT
+
+
+def test_an_lstm_takes_four_times_the_work():
+    cell = nn.LSTMCell(D, D)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        cell(torch.randn(1, D))
+    assert counter.get_total_flops() == 4 * flops("recurrence", 1)
+    assert "an LSTM takes four times the work" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -187,7 +195,7 @@ def test_pairs_that_can_be_counted_by_hand():
     assert WHOLE["Longformer"].sum() == 556 + 4 * n - 4 - 18
     # Four triangles of 16, and three whole squares.
     assert WHOLE["Transformer-XL"].sum() == 4 * (16 * 17 // 2) + 3 * 16**2
-    assert f"The window alone has {WHOLE['window'].sum()} pairs, at most 9 in a row" in FLAT
+    assert f"The window alone has {WHOLE['window'].sum()} pairs, at most 9 for a query" in FLAT
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -317,6 +325,7 @@ def test_the_year_beside_a_paper_is_that_of_its_number():
     told += [(row["year"], row["model"].split("abs/")[1][:2]) for row in SIZES.values() if "arxiv" in row["model"]]
     assert len(told) > 20
     assert [(year, month) for year, month in told if year[2:] != month] == []
+    assert f"The map ends in {max(year for year, _ in told)}" in FLAT
 
 
 def test_the_last_lesson_is_the_one_that_the_page_names():
