@@ -24,6 +24,7 @@ from tfm_lib.drawings import architecture, course_map
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
 REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
+JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
 MAP, CARD = "course_map.png", "architecture.png"
 
@@ -108,13 +109,19 @@ class CourseMap(SphinxDirective):
 class Writer(HTML5Translator):
     """Sphinx's own, but the captions over the lists of pages say which level of heading they are.
 
-    And the corner of a table, over names, is no heading where it is empty.
+    And the corner of a table, over names, is no heading where it is empty; and long names may break at their joints.
     """
 
     def starttag(self, node: nodes.Element, tagname: str, suffix: str = "\n", empty: bool = False, **attributes) -> str:
         if attributes.get("ROLE") == "heading":
             attributes["ARIA-LEVEL"] = "2"
         return super().starttag(node, tagname, suffix, empty, **attributes)
+
+    def visit_Text(self, node: nodes.Text) -> None:
+        start = len(self.body)
+        super().visit_Text(node)
+        if isinstance(node.parent, nodes.literal):
+            self.body[start:] = [JOINT.sub(r"\g<0><wbr>", part) for part in self.body[start:]]
 
     def visit_entry(self, node: nodes.entry) -> None:
         super().visit_entry(node)
