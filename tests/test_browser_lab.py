@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -235,3 +236,31 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
             report(waited, folder / f"{lesson}_answers.md")
     finally:
         take_pictures(page, folder, lesson)
+
+
+@pytest.mark.parametrize(
+    ("knob", "complaint"),
+    [
+        ('<input type="color">', '0 hands know how to move <input type="color"'),
+        ('<input type="checkbox">', "changes nothing"),
+        ('<input type="checkbox" onchange="document.images[0].src += \'#\'">', "leaves the picture as it was"),
+        ('<input type="checkbox" onchange="document.images[0].src = other">', "leaves the words"),
+        ("", "0 knobs"),
+    ],
+)
+def test_a_control_that_does_not_answer_or_has_a_new_kind_of_knob_fails(browser, monkeypatch, knob, complaint):
+    from tests import knobs
+    from tfm_lib.watching import live_curve
+
+    monkeypatch.setattr(knobs, "ANSWERING", 1000)
+    one, other = (
+        f"data:image/png;base64,{b64encode(live_curve(steps).widget.children[0].value).decode()}" for steps in (1, 2)
+    )
+    page = browser.new_page()
+    page.set_content(
+        f'<script>const other = "{other}"</script><section><div class="jupyter-widgets">{knob}</div>'
+        f'<img title="A curve." src="{one}"><p>A curve.</p></section>'
+    )
+    with pytest.raises(AssertionError, match=re.escape(complaint)):
+        knobs.move_every_knob(page.locator("section"))
+    page.close()
