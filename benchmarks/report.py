@@ -81,9 +81,9 @@ def attention_table(rows: dict) -> list[str]:
 
 def learning_table(rows: dict) -> list[str]:
     """Steps and CPU seconds until nine of ten stories are exactly right."""
-    lines = ["| | steps, a seed each | CPU seconds |", "|---|---|---|"]
+    lines = ["| | steps, seed by seed | CPU seconds |", "|---|---|---|"]
     for name, runs in rows.items():
-        steps = ", ".join(str(run["steps"] or f"not in all ({run['exact']:.0%})") for run in runs)
+        steps = ", ".join(str(run["steps"] or f"never ({run['exact']:.0%} in the end)") for run in runs)
         seconds = [run["seconds"] for run in runs]
         spread = f" ± {stdev(seconds):.0f}" if len(seconds) > 1 else ""
         lines.append(f"| {name} | {steps} | {mean(seconds):.0f}{spread} |")
@@ -99,9 +99,9 @@ def picture(results: dict) -> Figure:
     reached = sum(o["median"] >= GOALS[name] for name, o in zip(names, ours, strict=True))
     with style():
         fig = Figure(
-            "How many times as fast as torch.nn.Transformer (beam search: as BART's). Dark: tfm_lib, a thin line from "
-            "its least to its most; pale: the best other that is right, by name; diamonds: the goals, of which "
-            f"{reached} of {len(names)} are reached.",
+            "How many times as fast as torch.nn.Transformer (beam search: as BART's). Dark: tfm_lib, with a line "
+            "from its slowest round to its fastest; pale: the best correct peer, by name; diamonds: the goals, of "
+            f"which {reached} of {len(names)} are reached.",
             height=4.2,
         )
         ax = fig.subplots()
@@ -131,10 +131,12 @@ def write(results: dict, folder: Path) -> None:
     lines = [
         "# Speed beside other implementations",
         "",
-        "Written by `make bench`. All take turns in random order, with one thread, in CPU time of the process. Each",
-        "figure is the median over the rounds of the ratio within a round. Shapes, data, loss and Adam are equal;",
-        "BART and Marian use one table for embeddings and output. d2l's decoding is fast and not correct (it adds the",
-        "encoding of position 0 to every token), so it is no best peer there. With the same weights our logits differ",
+        "Written by `make bench`. All take turns in random order, with one thread, in CPU time of the process. A speed",
+        "says how many times as fast as torch.nn.Transformer something is (beam search: as BART's): in each round the",
+        "two times give a ratio, and the figure is the median over the rounds. Shapes, data, loss and Adam are equal;",
+        "BART and Marian use one table for embeddings and output. torch.nn.Transformer has no cache: for each token",
+        "it computes the whole text so far anew. d2l's decoding is not correct (it adds the encoding of position 0 to",
+        "every token), so it does not count as a best peer there. With the same weights our logits differ",
         f"from torch.nn.Transformer's by at most {results['logits differ by']:.0e}, and both write the same tokens.",
         "",
         *facts,

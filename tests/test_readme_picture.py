@@ -152,6 +152,8 @@ def test_what_the_readme_says_of_the_summaries():
     assert "It hesitates only at the first word." in README
     first, *rest = [best[0][1] for best in reading(ANIMATED).best]
     assert first < 0.7 and min(rest) > 0.99
+    assert f"below {100 * pictures.FAINT:.0f} % none is drawn" in README
+    assert f"it knows {len(newsroom_model()[1])} words" in README
 
 
 def test_a_percentage_is_never_a_0_or_a_100_that_it_is_not():
