@@ -37,6 +37,23 @@ def test_a_row_has_the_minutes_of_its_lesson(number):
     assert len(named) >= 2 and all(found[name].difficulty >= 2 and found[name].cases for name in named)
 
 
+def test_the_minutes_are_added_up():
+    reading = sum(int(row[2]) for row in ROWS.values())
+    found = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
+    total = f"{reading} minutes of reading, and {len(found)} exercises in {sum(e.minutes for e in found)} minutes"
+    assert total in " ".join(TEXT.split())
+
+
+def test_a_lesson_closes_with_seven_to_ten_questions_the_first_three_among_them():
+    for path in LESSONS.values():
+        first, *rest = cells.read(path).cells
+        closing = [cell.source for cell in rest if "question" in cell.metadata.get("tags", [])]
+        opening = re.findall(r"^[123]\. (.+)$", first.source, re.MULTILINE)
+        assert len(opening) == 3 and all(any(ask in question for question in closing) for ask in opening)
+        assert 7 <= len(closing) <= 10
+    assert "It closes with seven to ten, those three among them" in TEXT.replace("\n", " ")
+
+
 def test_there_are_forty_exercises_and_more():
     numbers = [f"{n:02}" for n in range(1, 8)]
     assert sum(len(checks.exercises(TOPICS[number])) for number in numbers) >= 40
