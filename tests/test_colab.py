@@ -45,9 +45,10 @@ OLDER = """
     tokenizers==0.22.2 tqdm==4.67.1 pyarrow==18.1.0 mistune==3.2.0 nltk==3.9.1 absl-py==1.4.0 pillow==11.3.0
 """
 RUNTIMES = {version: (version, NEWEST) for version in ("3.11", "3.12", "3.13", "3.14")} | {"2026.01": ("3.12", OLDER)}
-# Turns every knob of every control to both ends and presses every button: words or picture answer each of them.
+# Turns every knob of every control to both ends, adds a word to every text, presses every button: words or picture
+# answer each of them.
 TURN = """\
-from ipywidgets import HTML, Button, HTMLMath, Image
+from ipywidgets import HTML, Button, HTMLMath, Image, Textarea
 from tfm_lib.live import Live
 
 def parts(widget):
@@ -60,8 +61,10 @@ for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
             part.observe(answers.append, "value")
     for part in parts(live.widget):
         before = len(answers)
-        if isinstance(part, Button):
+        if isinstance(part, Button) and not part.disabled:
             part.click()
+        elif isinstance(part, Textarea):
+            part.value += " Elves!"
         elif hasattr(part, "options"):
             for part.index in (len(part.options) - 1, 0):
                 pass
@@ -162,12 +165,11 @@ def test_every_cell_of_a_lesson_runs_and_its_controls_answer(colab, lesson):
     [path] = colab.folder.glob(f"env/lib/python*/site-packages/tfm_lib/lessons/{lesson}.ipynb")
     book = read(path)
     stamp(book, path.name, colab.address)
-    for cell in code_cells(book):
-        cell.outputs = []
-    book.cells.append(code(TURN))
+    cells, turn = code_cells(book), code(TURN)
+    turn.id = "turn"
+    book.cells.append(turn)
     colab.run(book, path.name)
 
-    *cells, turn = code_cells(book)
     assert [cell.outputs for cell in cells if is_setup(cell)] == [[]]  # the course is there already
     live = [cell for cell in cells if any(VIEW in output.get("data", {}) for output in cell.outputs)]
     warned = {cell.id: output.text for cell in live for output in cell.outputs if output.get("name") == "stderr"}
