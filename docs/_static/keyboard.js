@@ -1,5 +1,5 @@
-// Code, tables and formulas that are wider than the page scroll; with this they do so by keyboard, too.
-const WIDE = "article pre, article div.math, article .table-wrapper";
+// Code, tables, formulas and pictures that are wider than the page scroll; with this they do so by keyboard, too.
+const WIDE = "article pre, article div.math, article .table-wrapper, article p:has(img)";
 
 function reachable() {
   for (const box of document.querySelectorAll(WIDE)) {
