@@ -97,3 +97,15 @@ def test_the_readme_quotes_the_page():
     for name in ("training, small, dropout", "training, small, no dropout", "training, larger, dropout"):
         assert abs(results[name]["tfm_lib"]["median"] - results[name]["transformers BART"]["median"]) < 0.1
     assert "BART in `transformers` trains as fast as ours" in readme
+
+
+def test_the_readme_says_how_long_it_takes_to_learn():
+    [real] = json.loads((FOLDER / "real_text.json").read_text())["runs"]
+    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    [scores] = [tested["scores"] for tested in real["test_sets"].values()]
+    assert all(scores["first 12 words"][rouge] > scores["model"][rouge] for rouge in ("rouge1", "rouge2", "rougeL"))
+    assert round(real["seconds"] / 60) == 7 and "trained for seven of them on abstracts of arXiv" in readme
+    assert "the first 12 words of the abstract are still the [better summary](benchmarks/real_text.md)" in readme
+    for run in json.loads((FOLDER / "newsroom.json").read_text())["runs"]:
+        assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
+    assert "The small stories are learned in about a minute." in readme
