@@ -126,17 +126,21 @@ def publish(course: Path) -> None:
 @pytest.fixture(scope="module", params=RUNTIMES)
 def colab(request, tmp_path_factory) -> Iterator[Colab]:
     """A fresh environment in which the set-up cell has run; the address of the repository is that of a folder."""
-    python, wanted = RUNTIMES[request.param]
-    find = [UV, "python", "find", "--system", "--no-python-downloads", python]
+    version, wanted = RUNTIMES[request.param]
+    find = [UV, "python", "find", "--system", "--no-python-downloads", version]
     found = subprocess.run(find, capture_output=True, text=True)
     if found.returncode:
-        pytest.skip(f"uv finds no Python {python}")
+        pytest.skip(f"uv finds no Python {version}")
     folder = tmp_path_factory.mktemp("colab")
-    subprocess.run([UV, "venv", "--quiet", "--python", found.stdout.strip(), "env"], cwd=folder, check=True)
-    subprocess.run([UV, "pip", "install", "--quiet", "--python", "env", *wanted.split()], cwd=folder, check=True)
-    subprocess.run([UV, "pip", "uninstall", "--quiet", "--python", "env", "jupyterlab"], cwd=folder, check=True)
+    python = str(folder / "env/bin/python")
+    for command in (
+        ["venv", "--python", found.stdout.strip(), "env"],
+        ["pip", "install", "--python", python, *wanted.split()],
+        ["pip", "uninstall", "--python", python, "jupyterlab"],
+    ):
+        subprocess.run([UV, "--quiet", *command], cwd=folder, check=True)
     publish(folder / "course")
-    argv = [str(folder / "env/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Colab", "language": "python", "env": {"IPYTHONDIR": str(folder)}}
     for name in ("content", "kernels/colab"):
         (folder / name).mkdir(parents=True)
@@ -173,5 +177,6 @@ def test_every_cell_of_a_lesson_runs_and_its_controls_answer(colab, lesson):
     assert [cell.outputs for cell in cells if is_setup(cell)] == [[]]  # the course is there already
     live = [cell for cell in cells if any(VIEW in output.get("data", {}) for output in cell.outputs)]
     warned = {cell.id: output.text for cell in live for output in cell.outputs if output.get("name") == "stderr"}
-    assert live and not warned
+    assert live
+    assert not warned
     assert turn.outputs == []  # here stands what went wrong behind a button
