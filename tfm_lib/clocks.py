@@ -62,7 +62,7 @@ def sinusoid_control() -> Live:
             faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
             tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
         (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
-        here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
+        here = [curve.plot([], [], sign, ms=9, color=COLORS[i], clip_on=False)[0] for i, sign in enumerate("os")]
         curve.set(xlabel="offset", title="dot product", xlim=(-REACH, REACH))
 
         def update(rows: np.ndarray, hands: list[int], place: int, further: int, products: np.ndarray) -> None:
