@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.axis import Axis
 from PIL import Image
 
 from tests.proof import outputs
@@ -169,6 +170,20 @@ def test_nothing_but_what_moves_is_drawn_anew(monkeypatch):
     )
     hand.turn(position=50, offset=-7, width=16)
     assert drawn == []
+
+
+def test_an_axis_is_drawn_anew_only_where_it_changes(monkeypatch):
+    clocks, softmax, drawn = Hand(sinusoid_control()), Hand(softmax_temperature()), []
+    monkeypatch.setattr(
+        Axis, "draw", lambda self, renderer, draw=Axis.draw: (drawn.append(self.axis_name), draw(self, renderer))
+    )
+    clocks.turn(position=50, offset=-7)
+    softmax.turn(temperature=1.1)
+    assert drawn == []
+    clocks.turn(width=16)
+    assert drawn == ["x", "y"]
+    softmax.turn(divide=False)
+    assert drawn == ["x", "y", "y"]
 
 
 def test_widgets_load_only_with_the_controls():

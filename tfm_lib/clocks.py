@@ -62,8 +62,8 @@ def sinusoid_control() -> Live:
             faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
             tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
         (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
-        here = [curve.plot([], [], sign, ms=9, color=COLORS[i], clip_on=False)[0] for i, sign in enumerate("os")]
-        curve.set(xlabel="offset", title="dot product", xlim=(-REACH, REACH))
+        here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
+        curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2))  # room for the marks
 
         def update(rows: np.ndarray, hands: list[int], place: int, further: int, products: np.ndarray) -> None:
             d = rows.shape[1]
@@ -85,7 +85,7 @@ def sinusoid_control() -> Live:
             here[0].set_data([0], [products[REACH]])
             here[1].set_data([further], [products[REACH + further]])
 
-        hands_and_faces = [part for clock in zip(faces, tips, strict=True) for parts in clock for part in parts]
-        return Layout([heat.xaxis, image, *marks, *hands_and_faces, curve.yaxis, line, *here], update)
+        seldom = [heat.xaxis, image, curve.yaxis, *(part for face in faces for part in face)]
+        return Layout([*marks, *(tip for clock in tips for tip in clock), line, *here], update, seldom)
 
     return control(3.0, look, lay_out, width, position, offset)

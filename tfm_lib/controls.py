@@ -23,10 +23,14 @@ KNOB = {
 
 
 class Layout(NamedTuple):
-    """The axes of a control: what moves on them, from back to front, and the function that moves it."""
+    """The axes of a control: what moves on them, from back to front, and the function that moves it.
+
+    An axis whose limits change moves, too. What moves seldom may be named apart: it is drawn behind the rest.
+    """
 
     moving: Sequence[Artist]
     update: Callable[..., None]
+    seldom: Sequence[Artist] = ()
 
 
 class Picture(Image):
@@ -42,12 +46,13 @@ class Screen:
     """A figure on the screen, with its message under it as a line of text, which a screen reader can read.
 
     The figure as it is now becomes the static form. From then on its layout stands still, and only what moves is drawn
-    anew, from back to front, over a stored picture of all else: an axis whose limits change has to be among it.
+    anew, from back to front, over a stored picture of all else; what moves `seldom` is stored, too, until it does.
     """
 
-    def __init__(self, figure: Figure, moving: Sequence[Artist]) -> None:
-        self._moving = moving
-        for artist in moving:  # only an axis takes room: where the axes stand is not for what is shown at first to say
+    def __init__(self, figure: Figure, moving: Sequence[Artist], seldom: Sequence[Artist] = ()) -> None:
+        self._moving, self._seldom = moving, seldom
+        for artist in (*seldom, *moving):
+            # Only an axis takes room: where the axes stand is not for what is shown at first to say.
             artist.set_in_layout(isinstance(artist, Axis))
         self._static = figure._repr_mimebundle_()
         layout = figure.get_layout_engine()
@@ -55,11 +60,11 @@ class Screen:
         figure.set_layout_engine("none")
         for caption in figure.findobj(lambda artist: artist.get_gid() == "caption"):
             caption.set_visible(False)
-        for artist in moving:
+        for artist in (*seldom, *moving):
             artist.set_animated(True)  # left out by draw()
         self._canvas = FigureCanvasAgg(figure)
         self._canvas.draw()
-        self._background = self._canvas.copy_from_bbox(figure.bbox)
+        self._still, self._background = self._canvas.copy_from_bbox(figure.bbox), None
         width = f"{round(figure.get_size_inches()[0] * CSS_PIXELS_PER_INCH)}px"
         self.image = Picture(format="png", layout={"width": width, "max_width": "100%", "height": "auto"})
         self.words = HTML(layout={"max_width": width})
@@ -68,9 +73,10 @@ class Screen:
     @style()  # letters take their font when they are drawn, and other code of the kernel may have set another
     def show(self, message: str) -> None:
         """Draw what moves as it is now; the message says what there is to see."""
-        self._canvas.restore_region(self._background)
-        for artist in self._moving:
-            artist.draw(self._canvas.get_renderer())
+        if self._background is None or any(artist.stale for artist in self._seldom):
+            self._draw(self._seldom, self._still)
+            self._background = self._canvas.copy_from_bbox(self._canvas.figure.bbox)
+        self._draw(self._moving, self._background)
         pixels = np.asarray(self._canvas.buffer_rgba())
         picture = Pixels.fromarray(pixels[: round(self._share * len(pixels))]).convert("RGB")
         png = BytesIO()
@@ -78,6 +84,12 @@ class Screen:
         self.words.value = f'<p style="line-height: 1.4; margin: 0">{escape(message)}</p>'
         with self.image.hold_sync():  # in one message, since each makes the page decode the picture anew
             self.image.tooltip, self.image.value = message, png.getvalue()
+
+    def _draw(self, artists: Sequence[Artist], background: Any) -> None:
+        self._canvas.restore_region(background)
+        for artist in artists:
+            artist.draw(self._canvas.get_renderer())
+            artist.stale = False  # which one that is not visible would stay
 
     def live(self, *knobs: Widget) -> Live:
         """The control: the knobs, the picture under them, and the message under the picture."""
@@ -96,7 +108,7 @@ def control(
     figure = Figure(message, height)
     layout = lay_out(figure)
     layout.update(*shown)
-    screen = Screen(figure, layout.moving)
+    screen = Screen(figure, layout.moving, layout.seldom)
 
     def turned(_: Any) -> None:
         shown, message = look()

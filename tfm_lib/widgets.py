@@ -83,7 +83,7 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
                 outputs[place].set_height(weight)
                 numbers[place].set(y=weight + 0.02, text=f"{weight:.2f}")
 
-        return Layout([left.yaxis, *inputs, zero, *outputs, *numbers], update)
+        return Layout([*inputs, zero, *outputs, *numbers], update, seldom=[left.yaxis])
 
     return control(2.3, look, lay_out, temperature, width, divide)
 
