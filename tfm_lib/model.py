@@ -204,7 +204,8 @@ class Transformer(nn.Module):
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """src (B, S) and the decoder's input tgt (B, T) -> logits of every next token (B, T, V).
 
-        Source padding is hidden. Targets are padded on the right, where the causal mask protects the real rows.
+        Source padding is hidden. Targets are padded on the right, where the causal mask
+        protects the real rows.
         """
         src_mask = padding_mask(src, self.config.pad_id)
         return self.decode(tgt, self.encode(src, src_mask), src_mask)
@@ -225,7 +226,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """tgt (B, T), memory (B, S, D), src_mask (B, 1, 1, S) or None -> logits (B, T, V).
 
-        The future is always hidden. A mask of padding is never guessed from the target's ids, since start_id may
-        equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds only the tokens that it has not seen.
+        The future is always hidden. A mask of padding is never guessed from the target's ids,
+        since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
+        only the tokens that it has not seen.
         """
         return self.output(self.decoder(tgt, memory, src_mask, tgt_mask, cache))  # (B, T, V)
