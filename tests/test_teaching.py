@@ -54,6 +54,12 @@ def test_a_lesson_closes_with_seven_to_ten_questions_the_first_three_among_them(
     assert "It closes with seven to ten, those three among them" in TEXT.replace("\n", " ")
 
 
+def test_the_first_lesson_says_which_have_exercises():
+    text = "\n".join(cell.source for cell in cells.read(LESSONS["00"]).cells)
+    [said] = re.findall(r"Lessons (\d\d to \d\d) have exercises", text)
+    assert said == f"{min(TOPICS)} to {max(TOPICS)}" and len(TOPICS) == int(max(TOPICS))  # it once stopped at 07
+
+
 def test_there_are_forty_exercises_and_more():
     numbers = [f"{n:02}" for n in range(1, 8)]
     assert sum(len(checks.exercises(TOPICS[number])) for number in numbers) >= 40
