@@ -26,7 +26,7 @@ class LiveCurve(Live):
         self._axes.grid(axis="y", color=PALE, linewidth=0.7, linestyle="-")
         (self._line,) = self._axes.plot([], [], "-", color=COLORS[0])
         (self._end,) = self._axes.plot([], [], "o", color=COLORS[1], ms=7, clip_on=False)
-        self._screen = Screen(figure, [self._axes.yaxis, self._line, self._end])
+        self._screen = Screen(figure, [self._line, self._end], seldom=[self._axes.yaxis])
         text = f"The learning curve of {steps} steps. Run this cell and the training after it to watch it grow."
         super().__init__(VBox([self._screen.image, self._screen.words]), {"text/plain": text})
 
