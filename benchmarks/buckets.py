@@ -15,10 +15,11 @@ from statistics import median
 
 import torch
 
+from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pairs import read_splits
-from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs, plan_batches
 from tfm_lib.training import Recipe, make_optimizer, set_seed, train_step
+from tfm_lib.vocabulary import Vocabulary
 
 ROUNDS = 5
 

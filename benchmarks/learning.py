@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.peers import EOS, Shape, TorchTransformer, cross_entropy
+from tfm_lib.batches import Batch, Examples, pad_rows, plan_batches
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.summaries import Batch, Examples, pad_rows, plan_batches
 from tfm_lib.tasks import newsroom
 from tfm_lib.training import set_seed
 

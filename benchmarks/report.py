@@ -4,7 +4,7 @@ from math import log
 from pathlib import Path
 from statistics import mean, stdev
 
-from tfm_lib.figure import INK, PALE, Figure, style
+from tfm_lib.show.figure import INK, PALE, Figure, style
 
 # Goals of the project: what is measured, relative to what, and how much is wanted.
 GOALS = {

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
 
-from tfm_lib.figure import COLORS, INK, PALE, QUIET, Figure, style
+from tfm_lib.show.figure import COLORS, INK, PALE, QUIET, Figure, style
 
 HERE = Path(__file__).resolve().parent
 PATHS, MASKS = HERE / "landscape_paths.png", HERE / "landscape_masks.png"

@@ -19,7 +19,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
-from tfm_lib.drawings import architecture, course_map
+from tfm_lib.show.drawings import architecture, course_map
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
@@ -66,7 +66,7 @@ def aside(text: str) -> NotebookNode:
 def prepare(cell: NotebookNode) -> None:
     """Tells MyST-NB which code to fold, and what its picture says in words."""
     about = {}
-    kind = "set-up" if cell.id == "setup" else "code of the quiz" if "tfm_lib.quiz" in cell.source else None
+    kind = "set-up" if cell.id == "setup" else "code of the quiz" if "tfm_lib.ask.quiz" in cell.source else None
     if kind:
         cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         about |= {"code_prompt_show": f"Show the {kind}", "code_prompt_hide": f"Hide the {kind}"}

@@ -30,8 +30,8 @@ from docs.reading import (
     probability,
     read,
 )
-from tfm_lib.figure import COLORS, QUIET, style
 from tfm_lib.newsroom import SLOTS
+from tfm_lib.show.figure import COLORS, QUIET, style
 
 HERE = Path(__file__).resolve().parent
 PICTURE, ANIMATION = HERE / "newsroom.png", HERE / "decoding.gif"

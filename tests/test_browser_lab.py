@@ -22,12 +22,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tfm_lib.lab import LESSONS, ROOT, add_lessons
-from tfm_lib.live import VIEW
-from tfm_lib.questions import read_lesson
+from tfm_lib.ask.questions import read_lesson
+from tfm_lib.lab import FOLDER, ROOT, add_lessons
+from tfm_lib.show.live import VIEW
 
 pytestmark = pytest.mark.browser
-NAMES = [path.stem for path in sorted(LESSONS.glob("*.ipynb"))]
+NAMES = [path.stem for path in sorted(FOLDER.glob("*.ipynb"))]
 WINDOW = {"width": 1300, "height": 2500}
 STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for an answer
 SLOW = 2000  # milliseconds until a control answers that no machine needs; on two idle cores it is a tenth of a second
@@ -177,7 +177,7 @@ def answer(cell, questions) -> None:
 
 def has_grown(cell) -> None:
     """A learning curve shows the end of its run, and no longer the picture with which it began."""
-    from tfm_lib.watching import live_curve
+    from tfm_lib.show.live_curve import live_curve
 
     steps = re.match(r"Step (\d+) of \1:", cell.locator("p").last.inner_text())
     assert steps, "it says how far the run came"
@@ -223,7 +223,7 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
         assert all(cell["execution_count"] for cell in saved) and VIEW not in str(outputs)
         shown = page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
         assert shown.count() == len(saved)
-        questions, waited = read_lesson(LESSONS / f"{lesson}.ipynb"), {}
+        questions, waited = read_lesson(FOLDER / f"{lesson}.ipynb"), {}
         for number, function, call in live_calls(saved):
             cell = shown.nth(number)
             if function == "quiz":
@@ -250,7 +250,7 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
 )
 def test_a_control_that_does_not_answer_or_has_a_new_kind_of_knob_fails(browser, monkeypatch, knob, complaint):
     from tests import knobs
-    from tfm_lib.watching import live_curve
+    from tfm_lib.show.live_curve import live_curve
 
     monkeypatch.setattr(knobs, "ANSWERING", 1000)
     one, other = (

@@ -206,7 +206,7 @@ def test_hints_are_folded_and_claims_are_not_seen(tab):
 def test_the_set_up_is_folded_and_a_quiz_is_a_sentence(tab):
     page = tab()
     page.goto(lesson_pages()[1])
-    for code, count in (("find_spec", 1), ("tfm_lib.quiz", 2)):
+    for code, count in (("find_spec", 1), ("tfm_lib.ask.quiz", 2)):
         cells = page.locator(".cell", has_text=code)
         assert [cells.nth(i).locator(".cell_input").is_visible() for i in range(cells.count())] == [False] * count
     sentence = page.locator(".output", has_text="without a kernel, read them")

@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from tests.proof.cells import code, code_cells, notebook, read
 from tests.proof.environment import ROOT
 from tests.proof.stamp import is_setup, setup_source, stamp
-from tfm_lib.live import VIEW
+from tfm_lib.show.live import VIEW
 
 UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
 pytestmark = [
@@ -49,7 +49,7 @@ RUNTIMES = {version: (version, NEWEST) for version in ("3.11", "3.12", "3.13", "
 # answer each of them.
 TURN = """\
 from ipywidgets import HTML, Button, HTMLMath, Image, Textarea
-from tfm_lib.live import Live
+from tfm_lib.show.live import Live
 
 def parts(widget):
     return [widget, *(part for child in getattr(widget, "children", ()) for part in parts(child))]
@@ -166,7 +166,7 @@ def test_set_up_adds_what_the_course_needs_and_replaces_nothing(colab):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_cell_of_a_lesson_runs_and_its_controls_answer(colab, lesson):
-    [path] = colab.folder.glob(f"env/lib/python*/site-packages/tfm_lib/lessons/{lesson}.ipynb")
+    [path] = colab.folder.glob(f"env/lib/python*/site-packages/tfm_lib/notebooks/{lesson}.ipynb")
     book = read(path)
     stamp(book, path.name, colab.address)
     cells, turn = code_cells(book), code(TURN)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.references import randomize
 from tests.test_model import random_ids, small
-from tfm_lib.choices import next_token_probs
 from tfm_lib.decoding import (
     DecoderCache,
     KeyValueCache,
@@ -20,6 +19,7 @@ from tfm_lib.decoding import (
     token_log_probs,
 )
 from tfm_lib.masks import padding_mask
+from tfm_lib.next_token import next_token_probs
 
 
 def plain_greedy(model, src, max_new_tokens):

@@ -20,13 +20,12 @@ import pytest
 import torch
 
 from tests.proof import cells
-from tfm_lib import checks
+from tfm_lib.ask import checks, progress_file, running, verdict
+from tfm_lib.ask.comparing import difference
+from tfm_lib.ask.exercise import Exercise
+from tfm_lib.ask.exercise import exercise as make_exercise
+from tfm_lib.ask.verdict import Verdict, judge
 from tfm_lib.attention import attention
-from tfm_lib.checks import progress_file, running, verdict
-from tfm_lib.checks.comparing import difference
-from tfm_lib.checks.exercise import Exercise
-from tfm_lib.checks.exercise import exercise as make_exercise
-from tfm_lib.checks.verdict import Verdict, judge
 from tfm_lib.lab import without_solutions
 
 LESSONS = Path(__file__).parent.parent / "notebooks"

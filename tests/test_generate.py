@@ -6,9 +6,9 @@ from transformers import BartConfig, BartForConditionalGeneration, GenerationCon
 from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from tfm_lib.beam import beam_hypotheses, beam_search
-from tfm_lib.choices import next_token_probs
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.next_token import next_token_probs
 
 VOCAB, LONGEST = 40, 16
 THEIR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=1) | dict(

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tfm_lib.decoding import greedy
-from tfm_lib.newsdesk import Desk
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.summarizing import MOST_TOKENS, decoding_control
+from tfm_lib.show.newsdesk import Desk
+from tfm_lib.show.summarizer_controls import MOST_TOKENS, decoding_control
 
 STORY = "Boats brought fourteen tenants to dry ground in Tampa, where heavy rain had broken a dam."
 

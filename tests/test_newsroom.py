@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 from nltk.stem.porter import PorterStemmer
 
+from tfm_lib.batches import pad_rows
 from tfm_lib.decoding import greedy
 from tfm_lib.newsroom import (
     AFTER,
@@ -29,7 +30,6 @@ from tfm_lib.newsroom import (
     words,
 )
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.summaries import pad_rows
 
 ROOM = make_newsroom(seed=0, train=4000, dev=300, test=600)
 # Every event, thing and phrasing, with one choice of the rest.

@@ -16,10 +16,11 @@ import torch
 from matplotlib.text import Text
 from PIL import Image
 
-from tfm_lib.drawings import BUILDS_ON, LESSONS, PARTS, architecture, course_map
-from tfm_lib.figure import DIVERGING, SEQUENTIAL
-from tfm_lib.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
+from tfm_lib.lessons import LESSONS
 from tfm_lib.positions import sinusoidal_table
+from tfm_lib.show.drawings import PARTS, architecture, course_map
+from tfm_lib.show.figure import DIVERGING, SEQUENTIAL
+from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
 TARGET = ["<s>", "storm", "closes", "the", "harbor"]
@@ -127,7 +128,7 @@ def test_figures_leave_no_trace_in_matplotlib():
 
 def test_figures_need_no_pyplot_and_repeat_to_the_byte_in_another_process():
     code = (
-        "import hashlib, sys; from tfm_lib import drawings, plots\n"
+        "import hashlib, sys; from tfm_lib.show import drawings, plots\n"
         "for figure in (drawings.architecture(['memory']), plots.learning_curve([4.0, 2.0, 3.0])):\n"
         "    print(hashlib.sha256(figure.png()).hexdigest())\n"
         "print('matplotlib.pyplot' in sys.modules)"
@@ -276,17 +277,20 @@ def test_colors_survive_a_gray_print():
 def test_the_map_lights_the_current_lesson_by_frame_and_words():
     figure = course_map(4)
     frames = [patch.get_linewidth() for patch in figure.axes[0].patches]
-    assert [width > 2 for width in frames] == [number == 4 for number in range(10)]
+    assert [width > 2 for width in frames] == [lesson.number == "04" for lesson in LESSONS]
     assert "You are in lesson 04, positional encoding" in figure.alt
     assert "you are here" in [text.get_text() for text in figure.axes[0].texts]
     assert "you are here" not in [text.get_text() for text in course_map().axes[0].texts]
 
 
 def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
-    assert {after for _, after in BUILDS_ON} == set(range(1, 10))
-    for before, after in BUILDS_ON:
-        (*_, x, y), (*_, to_x, to_y) = LESSONS[before], LESSONS[after]
-        assert before < after and abs(x - to_x) + abs(y - to_y) == 1
+    places = {lesson.number: lesson.place for lesson in LESSONS}
+    assert len(set(places.values())) == len(LESSONS)
+    for lesson in LESSONS[1:]:
+        assert lesson.builds_on
+        for before in lesson.builds_on:
+            (x, y), (to_x, to_y) = places[before], lesson.place
+            assert before < lesson.number and abs(x - to_x) + abs(y - to_y) == 1
 
 
 @pytest.mark.parametrize("part", [None, *PARTS])

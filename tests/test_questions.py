@@ -12,8 +12,8 @@ import pytest
 from tests.proof import cells
 from tests.test_setup import make, needs_make
 from tfm_lib.__main__ import parser
-from tfm_lib.flashcards import DECK, write_deck
-from tfm_lib.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
+from tfm_lib.ask.flashcards import DECK, write_deck
+from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
 
 LESSONS = Path(__file__).parent.parent / "notebooks"
 COURSE = read_course(LESSONS)

@@ -15,10 +15,10 @@ import pytest
 
 from tests.proof import author, cells, lint, outputs
 from tests.test_questions import CHOSEN, COURSE, GOOD, write_lesson
-from tfm_lib import quiz as module
-from tfm_lib.figure import Figure
-from tfm_lib.live import VIEW, Live, store_static_forms
-from tfm_lib.quiz import LESSONS, quiz
+from tfm_lib.ask import quiz as module
+from tfm_lib.ask.quiz import FOLDER, quiz
+from tfm_lib.show.figure import Figure
+from tfm_lib.show.live import VIEW, Live, store_static_forms
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -33,7 +33,7 @@ def lessons(tmp_path, monkeypatch) -> Path:
     asked = [CHOSEN, *(CHOSEN.replace("Is $a < b$ in `x$y`?", text) for text in ("Second?", "Third?"))]
     write_lesson(tmp_path, *asked, title=OPENING)
     write_lesson(tmp_path, GOOD, name="02_y", title="# 02 · Why")
-    monkeypatch.setattr(module, "LESSONS", tmp_path)
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -171,7 +171,7 @@ def bundles(live: Live) -> list[dict]:
     return [nbformat.v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
 
 
-@pytest.mark.parametrize("path", sorted(LESSONS.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_lesson_opens_and_closes_with_its_quiz(path):
     sources = [cell.source for cell in cells.code_cells(cells.read(path))]
     opening = [n for n, source in enumerate(sources) if f'quiz("{path.stem}", opening=True)' in source]
@@ -224,9 +224,9 @@ def test_authors_get_a_lesson_without_live_views_and_with_its_collapsed_section(
     """What JupyterLab saves is found by the lint and mended by `make lessons`, in a real kernel."""
     code = f"""\
         from pathlib import Path
-        from tfm_lib import quiz
+        from tfm_lib.ask import quiz
 
-        quiz.LESSONS = Path({str(lessons)!r})
+        quiz.FOLDER = Path({str(lessons)!r})
         quiz.quiz("01_x")"""
     section = cells.markdown("### The same questions, to read")
     section.metadata = nbformat.from_dict({"jp-MarkdownHeadingCollapsed": True, "editable": True})
@@ -259,7 +259,7 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     book = cells.notebook(cells.code("quiz"), cells.code("print(1)"))
     book.cells[0].outputs = [cells.nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
     book.cells[1].outputs = [cells.nbformat.v4.new_output("stream", text="1")]
-    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.live.store_static_forms")
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")
     manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
     saved = cells.read(tmp_path / "lesson.ipynb")
     assert saved.cells[0].outputs[0].data == {"text/plain": "Quiz."} and saved.cells[1].outputs[0].text == "1"
@@ -267,12 +267,13 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
 
 
 def test_widgets_load_only_with_the_quiz():
-    code = "import sys, tfm_lib.live, tfm_lib.questions, tfm_lib.flashcards; print('ipywidgets' in sys.modules)"
+    modules = "tfm_lib.show.live, tfm_lib.ask.questions, tfm_lib.ask.flashcards"
+    code = f"import sys, {modules}; print('ipywidgets' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_in_a_clone_the_questions_are_those_of_the_original_lessons():
-    assert LESSONS == ROOT / "notebooks"
+    assert FOLDER == ROOT / "notebooks"
 
 
 @pytest.mark.slow
@@ -282,13 +283,13 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as package:
         package.extractall(tmp_path / "installed")
-    names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/lessons").iterdir())
+    names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/notebooks").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
-    code = "import tfm_lib.quiz as module; print(module.LESSONS)"
+    code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
-    assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/lessons").resolve()
+    assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/notebooks").resolve()
 
 
 @pytest.mark.slow
@@ -302,9 +303,9 @@ def test_the_quiz_works_with_the_oldest_ipywidgets_which_is_that_of_colab(tmp_pa
     code = f"""\
 from pathlib import Path
 import ipywidgets
-from tfm_lib import quiz
+from tfm_lib.ask import quiz
 
-quiz.LESSONS = Path({str(lessons)!r})
+quiz.FOLDER = Path({str(lessons)!r})
 live = quiz.quiz("01_x", opening=True)
 *asked, last = live.widget.children
 for question in asked:

@@ -26,7 +26,7 @@ from tests.proof.environment import ROOT, why_not_compared
 from tfm_lib.decoding import token_log_probs
 from tfm_lib.newsroom import make_newsroom, words
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.summarizing import go_on
+from tfm_lib.show.summarizer_controls import go_on
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 # What a reader would underline in each story, written down by hand.

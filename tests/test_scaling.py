@@ -13,10 +13,11 @@ import torch
 
 from tests.test_together import ROOT, torchrun
 from tests.test_train_command import write_pairs
+from tfm_lib.batches import Batch
 from tfm_lib.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.summaries import PAD_ID, Batch
 from tfm_lib.training import sequence_loss, set_seed
+from tfm_lib.vocabulary import PAD_ID
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.DOTALL)
 SHELL = [text for language, text in BLOCKS if language == "sh"]

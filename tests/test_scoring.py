@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from tfm_lib.batches import encode_pairs
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import compose
@@ -21,7 +22,7 @@ from tfm_lib.scoring import (
     slot_accuracy,
     summarize,
 )
-from tfm_lib.summaries import Vocabulary, encode_pairs
+from tfm_lib.vocabulary import Vocabulary
 
 TRAIN = [
     Pair("the harbor was closed by the storm", "storm closes harbor"),

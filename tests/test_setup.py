@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tfm_lib.lab import add_lessons, lab, reset_lesson
+from tfm_lib.lab import add_lessons, lab, reset_lesson, without_solutions
+from tfm_lib.lessons import LESSONS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -159,6 +161,46 @@ def test_lab_allows_root_only_to_root(course, started, monkeypatch):
 def test_lab_says_where_lessons_are_missing(tmp_path):
     with pytest.raises(ValueError, match=r"no 00_start_here\.ipynb in .*my_lessons"):
         lab(argparse.Namespace(dir=tmp_path, jupyter=[]))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """A folder in which the package lies as a wheel installs it: with the lessons inside it."""
+    package = tmp_path_factory.mktemp("installed") / "tfm_lib"
+    shutil.copytree(ROOT / "tfm_lib", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "notebooks", package / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    return package.parent
+
+
+def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        brought = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
+    assert brought == {"notebooks": "tfm_lib/notebooks", "benchmarks": "tfm_lib/benchmarks"}
+
+
+@pytest.mark.parametrize(
+    ("command", "says", "leaves"),
+    [
+        (["student"], "without their 66 solutions are in student_lessons", "student_lessons/01_attention.ipynb"),
+        (["flashcards"], "cards from 10 lessons", "flashcards.apkg"),
+        (["reset", "00"], "my_lessons/00_start_here.ipynb is fresh", "my_lessons/00_start_here.ipynb"),
+        (["progress"], "01 attention: 0 of 8", None),
+    ],
+)
+def test_the_commands_of_an_installed_package_find_the_lessons(installed, tmp_path, command, says, leaves):
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    ran = subprocess.run(
+        [sys.executable, "-m", "tfm_lib", *command], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert says in ran.stdout, ran.stdout + ran.stderr
+    assert leaves is None or (tmp_path / leaves).is_file()
+    assert not (installed / "my_lessons").exists()  # copies once went beside the installed package
+
+
+def test_there_are_no_lessons_without_solutions_where_there_are_no_lessons(tmp_path):
+    with pytest.raises(ValueError, match="no lesson in"):
+        without_solutions(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_wrong_input_ends_in_one_line():
@@ -486,11 +528,17 @@ def test_commands_named_are_there(name):
                 assert re.search(rf"^{word}:.*##", makefile, re.MULTILINE), f"there is no `make {word}`"
 
 
+def test_the_readme_has_the_table_of_lessons():
+    rows = re.findall(r"^\| \[(\d\d) ([^\]]+)\]\(notebooks/([^)]+)\) \| ([^|]+) \|$", README, re.MULTILINE)
+    wanted = [(lesson, lesson.question.replace("\n", " ")) for lesson in LESSONS]
+    assert rows == [(x.number, x.title, f"{x.name}.ipynb", ask[0].lower() + ask[1:]) for x, ask in wanted]
+
+
 def test_the_table_of_lessons_is_the_folder():
-    rows = re.findall(r"^\| \[(\d\d) ([^\]]+)\]\(notebooks/([^)]+)\)", README, re.MULTILINE)
-    assert [row[2] for row in rows] == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    for number, _, file in rows:
-        assert file.startswith(f"{number}_")
+    assert [lesson.file for lesson in LESSONS] == sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for lesson in LESSONS:
+        first = "".join(json.loads(lesson.file.read_text(encoding="utf-8"))["cells"][0]["source"])
+        assert first.startswith(f"# {lesson.number} · {lesson.title}\n")
 
 
 def test_powershell_steps_are_those_that_ci_runs():

@@ -89,7 +89,7 @@ def picture(alt: str | None) -> nbformat.NotebookNode:
 def test_machinery_is_folded_and_nothing_else():
     _, _, *cells = lesson(
         new_code_cell("import sys", id=SETUP_ID),
-        new_code_cell('from tfm_lib.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
         new_code_cell("print(1)"),
     )
     assert [cell.metadata.get("tags", []) for cell in cells] == [["hide-input"], ["kept", "hide-input"], []]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.proof import cells
-from tfm_lib import checks
+from tfm_lib.ask import checks
+from tfm_lib.lessons import LESSONS as TABLE
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
@@ -24,6 +25,8 @@ def test_every_lesson_has_its_row():
 def test_a_row_has_the_minutes_of_its_lesson(number):
     first = cells.read(LESSONS[number]).cells[0].source
     _, title, reading, exercises, grading = ROWS[number]
+    [row] = [lesson for lesson in TABLE if lesson.number == number]
+    assert (title, int(reading)) == (row.title, row.reading)
     assert first.startswith(f"# {number} · {title}\n")
     assert f"*Reading: {reading} minutes" in first
     if number not in TOPICS:
@@ -31,6 +34,7 @@ def test_a_row_has_the_minutes_of_its_lesson(number):
         return
     found = {exercise.name.partition(".")[2]: exercise for exercise in checks.exercises(TOPICS[number])}
     minutes = sum(exercise.minutes for exercise in found.values())
+    assert minutes == row.exercises
     assert exercises == f"{len(found)} in {minutes}"
     assert f"Exercises: {minutes} minutes" in first
     named = re.findall(r"`(\w+)`", grading)

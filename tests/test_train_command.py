@@ -13,11 +13,12 @@ import torch
 
 from tfm_lib import checkpoints, pretrained, tasks, training
 from tfm_lib.__main__ import main, parser
+from tfm_lib.batches import encode_pairs
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.scoring import summarize
-from tfm_lib.summaries import Vocabulary, encode_pairs
+from tfm_lib.vocabulary import Vocabulary
 
 LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
 

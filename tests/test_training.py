@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from tfm_lib.batches import Batch, Examples, encode_pairs
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pairs import Pair
-from tfm_lib.summaries import Batch, Examples, Vocabulary, encode_pairs
 from tfm_lib.training import (
     Recipe,
     find_device,
@@ -24,6 +24,7 @@ from tfm_lib.training import (
     train,
     train_step,
 )
+from tfm_lib.vocabulary import Vocabulary
 
 PAIRS = [Pair(f"word{n} " * (n % 5 + 1) + "came home", f"word{n} home") for n in range(12)]
 VOCABULARY = Vocabulary.of_words(text for pair in PAIRS for text in pair)

@@ -17,22 +17,23 @@ from PIL import Image
 
 from tests.proof import outputs
 from tests.test_quiz import all_widgets, bundles
-from tfm_lib.clocks import sinusoid_control
+from tfm_lib.batches import Examples
 from tfm_lib.decoding import greedy, token_log_probs
-from tfm_lib.figure import COLORS, Figure
-from tfm_lib.live import VIEW, Live
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.newsdesk import Desk, story_tokens
 from tfm_lib.newsroom import AFTER, BEFORE, EVENTS, MOST_WORDS, NUMBERS, PEOPLE, PLACES
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.summaries import EOS_ID, START_ID, Examples
-from tfm_lib.summarizing import MOST_TOKENS, NextWord, attention_control, decoding_control, go_on
+from tfm_lib.show.figure import COLORS, Figure
+from tfm_lib.show.live import VIEW, Live
+from tfm_lib.show.live_curve import live_curve
+from tfm_lib.show.newsdesk import Desk, story_tokens
+from tfm_lib.show.sinusoid_control import sinusoid_control
+from tfm_lib.show.softmax_controls import mask_control, query_among_keys, softmax_temperature
+from tfm_lib.show.summarizer_controls import MOST_TOKENS, NextWord, attention_control, decoding_control, go_on
 from tfm_lib.tracing import record_attention
 from tfm_lib.training import Recipe, train
-from tfm_lib.watching import live_curve
-from tfm_lib.widgets import mask_control, query_among_keys, softmax_temperature
+from tfm_lib.vocabulary import EOS_ID, START_ID
 
 WORDS = ["heavy", "rain", "flooded", "the", "old", "bridge"]
 SCORES = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
@@ -187,8 +188,8 @@ def test_an_axis_is_drawn_anew_only_where_it_changes(monkeypatch):
 
 
 def test_widgets_load_only_with_the_controls():
-    code = "import sys, tfm_lib.live, tfm_lib.positions, tfm_lib.masks; "
-    code += "before = {'matplotlib', 'ipywidgets'} & set(sys.modules); import tfm_lib.widgets; "
+    code = "import sys, tfm_lib.show.live, tfm_lib.positions, tfm_lib.masks; "
+    code += "before = {'matplotlib', 'ipywidgets'} & set(sys.modules); import tfm_lib.show.softmax_controls; "
     code += "print(before, sorted({'matplotlib', 'ipywidgets', 'matplotlib.pyplot'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.stdout == "set() ['ipywidgets', 'matplotlib']\n", ran.stderr

@@ -9,7 +9,8 @@ import torch
 
 from tests.test_training import EXAMPLES, small_model
 from tfm_lib import training, workers
-from tfm_lib.summaries import PAD_ID, Batch
+from tfm_lib.batches import Batch
+from tfm_lib.vocabulary import PAD_ID
 
 # Summaries of many lengths, so that rows and labels are shared out differently.
 BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumerate(EXAMPLES.summaries[:5])])

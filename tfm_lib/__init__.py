@@ -1,14 +1,14 @@
-"""The finished definitions of the course, in the order in which the lessons meet them.
+"""The finished definitions of the course: what is taught, small enough to read from end to end.
 
-masks -> attention -> positions -> layers -> model        what the model is
-newsroom, pairs -> summaries -> training, checkpoints     how it learns
-choices -> decoding -> beam, scoring                      how it writes and is judged
-tracing, figure -> plots, drawings                        how to look inside
-questions -> flashcards; live -> quiz                     what the lessons ask, on cards and in the notebook
-live, figure -> controls -> widgets, clocks, watching     pictures that follow a knob, or a run
-newsdesk -> summarizing                                   the same, around the shipped summarizer
-checks                                                    what the exercises call, a file a lesson
-pretrained, tasks, lab, __main__                          what ships, and the commands behind make
+masks -> attention -> positions -> layers -> model    the model
+newsroom, pairs, vocabulary -> batches                its data
+checkpoints -> training -> workers, tasks             how it learns
+next_token -> decoding -> beam, scoring, tracing      how it writes, is judged, is looked into
+pretrained                                            what ships
+lessons                                               the one table of lessons, and where their files lie
+show/                                                 figures, and the controls around them
+ask/                                                  questions, quiz, flashcards, exercises with their checks
+lab, __main__                                         the commands behind make
 
 One legend of axes, used in every shape comment:
 
@@ -20,3 +20,46 @@ One legend of axes, used in every shape comment:
 One rule for masks: boolean, True means "may attend", broadcastable to (B, H, T, S), combined with `&`.
 `F.scaled_dot_product_attention` reads a mask that way; `nn.MultiheadAttention` reads it the opposite way.
 """
+
+import sys
+
+# Names from before the folders, as notebooks that were begun then import them.
+_MOVED = {
+    "summaries": ("vocabulary", "batches", "pairs"),
+    "choices": ("next_token",),
+    **{name: (f"show.{name}",) for name in ("figure", "plots", "drawings", "live", "newsdesk")},
+    "controls": ("show.screen",),
+    "widgets": ("show.softmax_controls",),
+    "clocks": ("show.sinusoid_control",),
+    "watching": ("show.live_curve",),
+    "summarizing": ("show.summarizer_controls",),
+    **{name: (f"ask.{name}",) for name in ("questions", "quiz", "flashcards")},
+}
+
+
+class _Moved:
+    """Finds a module under the name that it had before."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
+        if name.removeprefix("tfm_lib.") not in _MOVED or not name.startswith("tfm_lib."):
+            return None
+        from importlib.util import spec_from_loader
+
+        return spec_from_loader(name, cls)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: object) -> None:
+        """The usual one."""
+
+    @staticmethod
+    def exec_module(module: object) -> None:
+        from importlib import import_module
+
+        names = vars(module)
+        for new in _MOVED[names["__name__"].removeprefix("tfm_lib.")]:
+            found = vars(import_module(f"tfm_lib.{new}"))
+            names.update({name: value for name, value in found.items() if not name.startswith("__")})
+
+
+sys.meta_path.append(_Moved)  # type: ignore[arg-type]

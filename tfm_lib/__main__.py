@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfm_lib.lab import LESSONS, MY_LESSONS, lab, reset, student
+from tfm_lib.lab import FOLDER, MY_LESSONS, lab, reset, student
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     import torch
 
     from tfm_lib.checkpoints import History, State
     from tfm_lib.model import Transformer
-    from tfm_lib.summaries import Vocabulary
     from tfm_lib.tasks import Task
     from tfm_lib.training import Recipe
+    from tfm_lib.vocabulary import Vocabulary
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -121,7 +121,7 @@ def _begin(
 
 def _draw(history: "History", path: Path) -> None:
     from tfm_lib.checkpoints import write_whole
-    from tfm_lib.plots import learning_curve
+    from tfm_lib.show.plots import learning_curve
 
     picture = io.BytesIO()
     learning_curve(history).savefig(picture)
@@ -130,7 +130,7 @@ def _draw(history: "History", path: Path) -> None:
 
 def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
     """Print and keep a table and five examples of each test set."""
-    from tfm_lib import scoring
+    from tfm_lib import decoding, scoring
     from tfm_lib.checkpoints import write_whole
 
     texts: list[str] = []
@@ -138,7 +138,7 @@ def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder:
     for name, (splits, stories) in task.test_sets().items():
         examples = task.encode(splits.test, vocabulary)
         print(f"Scoring the {name}: {examples}", flush=True)
-        summaries = scoring.summarize(model, vocabulary, examples, task.max_summary)
+        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
         table = scoring.evaluate(summaries, splits, stories)
         shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts.append(f"The {name}\n{table}")
@@ -152,17 +152,17 @@ def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder:
 
 def flashcards(args: argparse.Namespace) -> None:
     """Write the questions of all lessons as an Anki deck."""
-    from tfm_lib.flashcards import write_deck
-    from tfm_lib.questions import read_course
+    from tfm_lib.ask.flashcards import write_deck
+    from tfm_lib.ask.questions import read_course
 
-    lessons = read_course(LESSONS)
+    lessons = read_course(FOLDER)
     cards = write_deck(args.out, lessons)
     print(f"{cards} cards from {len(lessons)} lessons are in {args.out}; open it with Anki (File > Import)")
 
 
 def progress(args: argparse.Namespace) -> None:
     """Show the exercises of all lessons, done and open."""
-    from tfm_lib.checks import progress
+    from tfm_lib.ask.checks import progress
 
     progress(args.dir)
 

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfm_lib.choices import check_rules, forbid, log_softmax
 from tfm_lib.decoding import Writer, after_the_end, evaluating
 from tfm_lib.model import Transformer
+from tfm_lib.next_token import check_rules, forbid, log_softmax
 
 
 class Hypotheses(NamedTuple):

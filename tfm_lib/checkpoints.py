@@ -14,7 +14,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.summaries import Vocabulary
+from tfm_lib.vocabulary import Vocabulary
 
 _INSTEAD = "use another copy, or delete it and train anew"
 

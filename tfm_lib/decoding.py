@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from tfm_lib.choices import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.batches import Examples, pad_rows
 from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import Transformer
+from tfm_lib.next_token import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.vocabulary import Vocabulary
 
 
 class KeyValueCache:
@@ -127,6 +129,21 @@ def greedy(
     """
     rules = (min_new_tokens, no_repeat_ngram_size)
     return _write(model, src, max_new_tokens, src_mask, rules, lambda logits: logits.argmax(-1))
+
+
+def summarize(
+    model: Transformer, vocabulary: Vocabulary, examples: Examples, max_new_tokens: int, batch_size: int = 64
+) -> list[str]:
+    """The model's greedy summary of each article, in their order; articles of similar length are decoded together."""
+    device = next(model.parameters()).device
+    order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
+    texts = [""] * len(order)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        src = pad_rows([examples.articles[i] for i in rows]).to(device)  # (B, S)
+        for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
+            texts[i] = vocabulary.decode(ids)
+    return texts
 
 
 @torch.inference_mode()

@@ -8,13 +8,16 @@ import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-LESSONS = ROOT / "notebooks"
+from tfm_lib.lessons import COURSE, IN_CLONE, course_file
+
+FOLDER = course_file("notebooks")
+# In a clone the learner's copies lie in it, wherever a command is run; an installed package has the current folder.
+ROOT = COURSE if IN_CLONE else Path.cwd()
 MY_LESSONS = ROOT / "my_lessons"
 SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
 
 
-def add_lessons(target: Path, source: Path = LESSONS) -> list[str]:
+def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
     """Copy into `target` the lessons of `source` that it does not have yet, and return their names.
 
     A file that is there is a learner's work: it is never overwritten.
@@ -26,7 +29,7 @@ def add_lessons(target: Path, source: Path = LESSONS) -> list[str]:
     return [lesson.stem for lesson in new]
 
 
-def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = LESSONS) -> tuple[Path, Path | None]:
+def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) -> tuple[Path, Path | None]:
     """Put a fresh copy of `lesson` ("03", "3" or its full name) into `target`.
 
     Returns the fresh copy and the name under which the old one lives on, None if there was none.
@@ -51,10 +54,14 @@ def without_solutions(source: Path, target: Path) -> int:
     """Write the lessons of `source` into `target` without the solutions of their exercises.
 
     Returns how many there were. Hints, checks and all else stay. What `target` has under the same names is replaced.
+    Raises ValueError where `source` has no lesson.
     """
+    lessons = sorted(source.glob("*.ipynb"))
+    if not lessons:
+        raise ValueError(f"no lesson in {source}; install the course anew, or give the folder that has them")
     target.mkdir(parents=True, exist_ok=True)
     removed = 0
-    for lesson in sorted(source.glob("*.ipynb")):
+    for lesson in lessons:
         book = json.loads(lesson.read_text(encoding="utf-8"))
         for cell in book["cells"]:
             if "solution" in cell["metadata"].get("tags", []):
@@ -89,7 +96,7 @@ def lab(args: argparse.Namespace) -> None:
     root = ROOT if folder.is_relative_to(ROOT) else folder
     options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
     options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    options.append("--FileContentsManager.pre_save_hook=tfm_lib.live.store_static_forms")
+    options.append("--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms")
     if not _has_browser():
         options.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -99,7 +106,7 @@ def lab(args: argparse.Namespace) -> None:
 
 def student(args: argparse.Namespace) -> None:
     """Write the lessons without their solutions, for a teacher to hand out."""
-    removed = without_solutions(LESSONS, args.out)
+    removed = without_solutions(FOLDER, args.out)
     print(f"The lessons without their {removed} solutions are in {args.out}")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer
-from tfm_lib.summaries import Vocabulary
+from tfm_lib.vocabulary import Vocabulary
 
 SHIPPED = Path(__file__).with_name("newsroom.safetensors")
 

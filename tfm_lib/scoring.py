@@ -9,11 +9,9 @@ from statistics import fmean
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 
-from tfm_lib.decoding import greedy
-from tfm_lib.model import Transformer
+from tfm_lib.decoding import summarize  # noqa: F401, since notebooks import it from here, too
 from tfm_lib.newsroom import SLOTS, Story, read_slots
 from tfm_lib.pairs import Pair, Splits
-from tfm_lib.summaries import Examples, Vocabulary, pad_rows
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 HEADS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
@@ -113,21 +111,6 @@ def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[st
         return int(similarity.argmax())
 
     return [train[nearest(article)].summary for article in articles]
-
-
-def summarize(
-    model: Transformer, vocabulary: Vocabulary, examples: Examples, max_new_tokens: int, batch_size: int = 64
-) -> list[str]:
-    """The model's greedy summary of each article, in their order; articles of similar length are decoded together."""
-    device = next(model.parameters()).device
-    order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
-    texts = [""] * len(order)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        src = pad_rows([examples.articles[i] for i in rows]).to(device)  # (B, S)
-        for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
-            texts[i] = vocabulary.decode(ids)
-    return texts
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfm_lib.batches import Examples, encode_pairs
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
 from tfm_lib.pairs import Pair, Splits, read_splits
-from tfm_lib.summaries import Examples, Vocabulary, encode_pairs
 from tfm_lib.training import Recipe
+from tfm_lib.vocabulary import Vocabulary
 
 STEPS_A_MINUTE = 500  # of training on real text with two CPU cores; quiet ones do about 650
 

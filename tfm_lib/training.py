@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from tfm_lib.batches import Batch, Examples, plan_batches
 from tfm_lib.checkpoints import History, State
 from tfm_lib.model import Transformer
-from tfm_lib.summaries import PAD_ID, Batch, Examples, plan_batches
+from tfm_lib.vocabulary import PAD_ID
 
 
 def set_seed(seed: int) -> None:

@@ -21,9 +21,10 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.nn.parallel import DistributedDataParallel
 
 from tfm_lib import training
+from tfm_lib.batches import Batch, Examples
 from tfm_lib.checkpoints import History, State
 from tfm_lib.model import Transformer
-from tfm_lib.summaries import PAD_ID, Batch, Examples
+from tfm_lib.vocabulary import PAD_ID
 
 STOPPED = 130  # the exit status of a program that was interrupted, as shells have it
 TOLD = ("ValueError", "TypeError", "OSError", "FileNotFoundError", "PermissionError")  # errors that name their fix

@@ -11,7 +11,7 @@ from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
 from tests.proof.stamp import is_setup, repository, setup_source
-from tfm_lib.live import VIEW
+from tfm_lib.show.live import VIEW
 
 MAX_LINES = 25
 KNOWN_TAGS = {
@@ -114,7 +114,7 @@ def output_findings(book: NotebookNode) -> Iterator[str]:
             for mime in output.get("data", {}):
                 alt = output.metadata.get(mime, {}).get("alt", "")
                 if mime.startswith("image/") and not alt.strip():
-                    yield f"{here} shows a figure without alt text: make it a tfm_lib.plots.Figure, and say its message"
+                    yield f"{here} shows a figure without alt text: make it a tfm_lib.show.figure.Figure, with one"
                 elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
                     yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
 

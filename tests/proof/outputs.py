@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbval.plugin import coalesce_streams
 from PIL import Image
 
-from tfm_lib.live import VIEW
+from tfm_lib.show.live import VIEW
 
 # What differs from run to run and says nothing.
 NOISE = [
@@ -36,7 +36,7 @@ PICTURES = ("image/png", "image/jpeg")
 def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """The outputs as they are committed: streams joined, no path of a machine, no transient state, no live widget.
 
-    Of a control its static form remains: the text, perhaps a picture, that a `tfm_lib.live.Live` shows beside it.
+    Of a control its static form remains: the text, perhaps a picture, that a `tfm_lib.show.live.Live` shows beside it.
     """
     cleaned = coalesce_streams(deepcopy(outputs))
     for output in cleaned:

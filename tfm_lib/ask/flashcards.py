@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfm_lib.questions import Lesson, Question, to_html
+from tfm_lib.ask.questions import Lesson, Question, to_html
 
 if TYPE_CHECKING:  # loads only where a deck is made
     import genanki

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from ipywidgets import Button, HBox, HTMLMath, VBox
 
-from tfm_lib.live import Live
-from tfm_lib.questions import Choice, Question, read_lesson, to_html
+from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
+from tfm_lib.lessons import course_file
+from tfm_lib.show.live import Live
 
-PACKAGE = Path(__file__).resolve().parent
-# An installed package brings the lessons along; in a clone they lie beside it.
-LESSONS = PACKAGE / "lessons" if (PACKAGE / "lessons").is_dir() else PACKAGE.parent / "notebooks"
+FOLDER = course_file("notebooks")
 WIDTH = "740px"  # as wide as figures
 BUTTON = {"width": "4em", "flex": "0 0 auto"}
 
@@ -23,10 +21,10 @@ def quiz(lesson: str, opening: bool = False) -> Live:
     questions of "Read or skip?" are asked, and the last line says which of the two.
     Raises ValueError if there is no such lesson, its questions offer no choices, or it does not say where to go on.
     """
-    names = sorted(path.stem for path in LESSONS.glob("[0-9][0-9]_*.ipynb"))
+    names = sorted(path.stem for path in FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if lesson not in names:
-        raise ValueError(f"no lesson {lesson!r}; there are {', '.join(names) or f'none in {LESSONS}'}")
-    asked = read_lesson(LESSONS / f"{lesson}.ipynb")
+        raise ValueError(f"no lesson {lesson!r}; there are {', '.join(names) or f'none in {FOLDER}'}")
+    asked = read_lesson(FOLDER / f"{lesson}.ipynb")
     questions = asked.opening if opening else asked.questions
     if not questions or not all(question.choices for question in questions):
         kind = "opening questions" if opening else "questions"

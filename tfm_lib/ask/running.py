@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from tfm_lib.checks.comparing import difference
-from tfm_lib.checks.exercise import Exercise, Inputs
+from tfm_lib.ask.comparing import difference
+from tfm_lib.ask.exercise import Exercise, Inputs
 
 SECONDS = 3.0
 UNCOUNTED = ("__get__", "__len__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfm_lib.checks.exercise import Draw, Inputs, exercise
+from tfm_lib.ask.exercise import Draw, Inputs, exercise
 
 # ----------------------------------------------------------------------------------------------------
 # Softmax, and the matrix form.

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfm_lib.checks.comparing import difference, first_difference, kind, show
-from tfm_lib.checks.exercise import Exercise, Inputs
-from tfm_lib.checks.running import SECONDS, Outcome, OutOfTime, guarded, outcome
+from tfm_lib.ask.comparing import difference, first_difference, kind, show
+from tfm_lib.ask.exercise import Exercise, Inputs
+from tfm_lib.ask.running import SECONDS, Outcome, OutOfTime, guarded, outcome
 
 WIDTH = 92
 STANDARD = sysconfig.get_paths()["stdlib"]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tfm_lib.choices import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.next_token import check_rules, forbid, log_softmax, next_token_probs
 
 LOGITS = torch.tensor([0.5, 0.1, 0.3, 0.1]).log()
 

@@ -7,19 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.newsroom import TEN_PAIRS
 from tfm_lib.pairs import Pair
-from tfm_lib.summaries import (
-    EOS_ID,
-    PAD_ID,
-    START_ID,
-    UNKNOWN_ID,
-    Batch,
-    Examples,
-    Vocabulary,
-    encode_pairs,
-    plan_batches,
-)
+from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID, UNKNOWN_ID, Vocabulary
 
 TEXTS = ["the cat sat, and 3 dogs ran.", "who saw the cat?", "the end"]
 

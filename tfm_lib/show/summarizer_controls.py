@@ -11,15 +11,15 @@ from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 from traitlets import Tuple
 
-from tfm_lib.choices import log_softmax
-from tfm_lib.controls import KNOB, Layout, control
 from tfm_lib.decoding import Writer, evaluating, greedy
-from tfm_lib.figure import COLORS, QUIET, Figure, style
-from tfm_lib.live import Live
 from tfm_lib.model import Transformer
-from tfm_lib.newsdesk import Desk, Place, TokenLines, story_tokens
-from tfm_lib.summaries import Vocabulary
+from tfm_lib.next_token import log_softmax
+from tfm_lib.show.figure import COLORS, QUIET, Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.newsdesk import Desk, Place, TokenLines, story_tokens
+from tfm_lib.show.screen import KNOB, Layout, control
 from tfm_lib.tracing import record_attention
+from tfm_lib.vocabulary import Vocabulary
 
 MOST_TOKENS = 24  # of a summary, its end included
 CHOICES = 5

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfm_lib.checks.exercise import Draw, Inputs, exercise
+from tfm_lib.ask.exercise import Draw, Inputs, exercise
 from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 

@@ -6,8 +6,8 @@ from math import inf, sqrt
 import torch
 from torch import Tensor
 
+from tfm_lib.ask.exercise import Draw, Inputs, exercise
 from tfm_lib.attention import attention
-from tfm_lib.checks.exercise import Draw, Inputs, exercise
 
 
 @exercise(

@@ -5,27 +5,15 @@ from collections.abc import Collection
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from tfm_lib.figure import QUIET, Figure, style
+from tfm_lib.lessons import LESSONS
+from tfm_lib.show.figure import QUIET, Figure, style
 
 LIT, LIT_EDGE = "#ffe3b0", "#b45309"
 
 BLUE, GREEN, YELLOW, RED = "#d3e5f6", "#d5ecd9", "#f3eec9", "#f9d9d6"
 ORANGE, VIOLET, TEAL, GRAY = "#fbe3c8", "#e6def2", "#d3ecec", "#f4f6f8"
 
-# A lesson's name, what it answers, its color (that of its part in `architecture`), its column and row from the top.
-LESSONS = (
-    ("start here", "What is it for, and\nwhat will I build?", GRAY, 0, 0),
-    ("attention", "How does a query look\nthings up softly?", BLUE, 1, 0),
-    ("masked softmax", "What must not be seen,\nand how is it hidden?", BLUE, 2, 0),
-    ("multi-head attention", "Why several heads, and\nwhat does splitting cost?", BLUE, 2, 1),
-    ("positional encoding", "How does order\nget in?", ORANGE, 1, 1),
-    ("layers", "What makes depth\ntrainable?", YELLOW, 2, 2),
-    ("full model", "How do the parts\nbecome one model?", VIOLET, 1, 2),
-    ("training", "How does it learn\nto summarize?", GRAY, 0, 2),
-    ("decoding", "How does it write,\nand how fast can it?", GRAY, 0, 1),
-    ("speed and scale", "Where does the time go,\nand what saves it?", GRAY, 0, 3),
-)
-BUILDS_ON = ((0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 6), (5, 6), (6, 7), (7, 8), (7, 9))
+COLORS = {"blue": BLUE, "orange": ORANGE, "yellow": YELLOW, "violet": VIOLET, "gray": GRAY}  # of lessons
 
 
 def _box(
@@ -81,15 +69,19 @@ def course_map(current: int | None = None) -> Figure:
         "it. The full model (06) needs the layers (05) and the positions (04)."
     )
     if current is not None:
-        message += f" You are in lesson {current:02d}, {LESSONS[current][0]}: thick frame."
+        message += f" You are in lesson {current:02d}, {LESSONS[current].short}: thick frame."
     figure, axes = _canvas(message, 4.5)
     width, height, across, down = 2.06, 0.86, 2.5, 1.11
-    corners = [(0.07 + column * across, 3.45 - row * down) for *_, column, row in LESSONS]
-    for number, ((name, question, color, *_), (x, y)) in enumerate(zip(LESSONS, corners, strict=True)):
-        _box(axes, x, y, width, height, color, number == current)
-        axes.text(x + 0.1, y + height - 0.12, f"{number:02d}  {name}", va="top", weight="bold", fontsize=9.5, zorder=4)
-        axes.text(x + 0.1, y + height - 0.38, question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4)
-        if number == current:
+    corners = {lesson.number: (0.07 + lesson.place[0] * across, 3.45 - lesson.place[1] * down) for lesson in LESSONS}
+    for lesson in LESSONS:
+        x, y = corners[lesson.number]
+        here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
+        _box(axes, x, y, width, height, COLORS[lesson.color], here)
+        axes.text(x + 0.1, y + height - 0.12, name, va="top", weight="bold", fontsize=9.5, zorder=4)
+        axes.text(
+            x + 0.1, y + height - 0.38, lesson.question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4
+        )
+        if here:
             badge = {"boxstyle": "round,pad=0.25", "facecolor": LIT_EDGE, "edgecolor": "none"}
             place = (x + width - 0.12, y)  # on the frame, below the question
             axes.text(
@@ -103,7 +95,7 @@ def course_map(current: int | None = None) -> Figure:
                 bbox=badge,
                 zorder=5,
             )
-    for before, after in BUILDS_ON:
+    for before, after in [(before, lesson.number) for lesson in LESSONS for before in lesson.builds_on]:
         (x, y), (to_x, to_y) = corners[before], corners[after]
         right, up = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
         start = (x + width / 2 * (1 + right), y + height / 2 * (1 + up))

@@ -5,7 +5,7 @@
     check("attention.scaled", my_function)     # not attempted yet, not right yet (and why), or right
     progress()                                 # all exercises of all lessons, done and open
 
-One file a lesson holds its exercises, in the form that `exercise.py` describes. `running.py` tries an answer out,
+`exercises/` holds a table a lesson, in the form that `exercise.py` describes. `running.py` tries an answer out,
 whatever it does; `comparing.py` says how a result differs from the expected one; `verdict.py` judges.
 """
 
@@ -14,27 +14,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.checks import progress_file
-from tfm_lib.checks.exercise import Exercise
-from tfm_lib.checks.verdict import SIGNS, judge
+from tfm_lib.ask import progress_file
+from tfm_lib.ask.exercise import Exercise
+from tfm_lib.ask.verdict import SIGNS, judge
+from tfm_lib.lessons import LESSONS
 
 # The lessons that have exercises, by what their files are called after the number.
-TOPICS = {
-    "attention": "01",
-    "masked_softmax": "02",
-    "multi_head_attention": "03",
-    "positional_encoding": "04",
-    "layers": "05",
-    "full_model": "06",
-    "training_on_toy_summaries": "07",
-    "decoding": "08",
-    "speed_and_scale": "09",
-}
+TOPICS = {lesson.topic: lesson.number for lesson in LESSONS if lesson.exercises}
 
 
 def exercises(topic: str) -> list[Exercise]:
     """The exercises of a lesson, in their order."""
-    module = import_module(f"tfm_lib.checks.{topic}")
+    module = import_module(f"tfm_lib.ask.exercises.{topic}")
     return [value for value in vars(module).values() if isinstance(value, Exercise)]
 
 

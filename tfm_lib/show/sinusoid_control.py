@@ -10,10 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
-from tfm_lib.controls import KNOB, Layout, control
-from tfm_lib.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
-from tfm_lib.live import Live
 from tfm_lib.positions import sinusoidal_table
+from tfm_lib.show.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.screen import KNOB, Layout, control
 
 REACH, POSITIONS = 30, 101  # so far does an offset go to both sides; rows of the table
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from torch import Tensor
 
-from tfm_lib.figure import (
+from tfm_lib.show.figure import (
     COLORS,
     DIVERGING,
     INK,

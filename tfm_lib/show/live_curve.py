@@ -4,9 +4,9 @@ import numpy as np
 from ipywidgets import VBox
 
 from tfm_lib.checkpoints import State
-from tfm_lib.controls import Screen
-from tfm_lib.figure import COLORS, PALE, Figure, style
-from tfm_lib.live import Live
+from tfm_lib.show.figure import COLORS, PALE, Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.screen import Screen
 
 
 class LiveCurve(Live):

@@ -10,8 +10,8 @@ from ipywidgets import Checkbox, FloatLogSlider, FloatSlider, IntSlider, Selecti
 from matplotlib.colors import ListedColormap
 from torch import Tensor
 
-from tfm_lib.controls import KNOB, Layout, control
-from tfm_lib.figure import (
+from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+from tfm_lib.show.figure import (
     COLORS,
     INK,
     PALE,
@@ -24,8 +24,8 @@ from tfm_lib.figure import (
     style,
     token_grid,
 )
-from tfm_lib.live import Live
-from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+from tfm_lib.show.live import Live
+from tfm_lib.show.screen import KNOB, Layout, control
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 CEILINGS = (3, 10, 30, 100, 300, 1000, 3000)  # of the axis of scores

@@ -12,7 +12,7 @@ from matplotlib.font_manager import FontProperties
 from traitlets import Unicode
 
 from tfm_lib.newsroom import AFTER, BEFORE, DAYS, EVENTS, NUMBERS, PEOPLE, PLACES, compose
-from tfm_lib.summaries import UNKNOWN_ID, Vocabulary
+from tfm_lib.vocabulary import UNKNOWN_ID, Vocabulary
 
 SIZE, LEFT, GAP = 9, 0.08, "   "  # of the letters in points, of the margin in inches, between two words
 FONT = FontProperties(family="DejaVu Sans", size=SIZE)

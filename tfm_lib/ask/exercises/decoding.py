@@ -6,7 +6,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from tfm_lib.checks.exercise import Draw, Inputs, exercise
+from tfm_lib.ask.exercise import Draw, Inputs, exercise
 
 # ----------------------------------------------------------------------------------------------------
 # 1: four to one, warmed up.

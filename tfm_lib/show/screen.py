@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pixels
 from traitlets import Unicode
 
-from tfm_lib.figure import CSS_PIXELS_PER_INCH, Figure, style
-from tfm_lib.live import Live
+from tfm_lib.show.figure import CSS_PIXELS_PER_INCH, Figure, style
+from tfm_lib.show.live import Live
 
 KNOB = {
     "style": {"description_width": "8em"},

@@ -1,0 +1,1 @@
+"""The exercises of the lessons: references, inputs, and the mistakes that learners make. A file a lesson."""

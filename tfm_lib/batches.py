@@ -1,0 +1,95 @@
+"""From pairs to batches of ids: cutting, length buckets, padding, the shift of teacher forcing."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tfm_lib.pairs import Pair
+from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID, Vocabulary
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Pairs as ids, without start and eos, and how many of their texts were cut for length."""
+
+    articles: list[list[int]]
+    summaries: list[list[int]]
+    cut_articles: int
+    cut_summaries: int
+
+    def __len__(self) -> int:
+        return len(self.articles)
+
+    def __str__(self) -> str:
+        return f"{len(self)} pairs; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
+
+
+def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int, max_summary: int) -> Examples:
+    """Turn pairs into ids and cut what is longer than `max_article` or `max_summary` ids (eos not counted)."""
+    articles = vocabulary.encode_all([pair.article for pair in pairs])
+    summaries = vocabulary.encode_all([pair.summary for pair in pairs])
+    return Examples(
+        articles=[ids[:max_article] for ids in articles],
+        summaries=[ids[:max_summary] for ids in summaries],
+        cut_articles=sum(len(ids) > max_article for ids in articles),
+        cut_summaries=sum(len(ids) > max_summary for ids in summaries),
+    )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one training step sees. Ids, padded on the right: src (B, S), decoder_input and labels (B, T)."""
+
+    src: Tensor
+    decoder_input: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, articles: Sequence[list[int]], summaries: Sequence[list[int]]) -> "Batch":
+        """Pad rows of ids and shift the summaries for teacher forcing (Vaswani et al. 2017, section 3.1)."""
+        return cls(
+            src=pad_rows(articles),
+            # The shift: in each column the decoder reads the id before the one that it has to name.
+            decoder_input=pad_rows([[START_ID, *ids] for ids in summaries]),
+            labels=pad_rows([[*ids, EOS_ID] for ids in summaries]),
+        )
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device))
+
+
+def pad_rows(rows: Sequence[list[int]]) -> Tensor:
+    """Rows of ids of any length, padded on the right with `PAD_ID` to an int64 tensor (B, longest row)."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [PAD_ID] * (width - len(row)) for row in rows])
+
+
+def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
+    """Choose the examples of each batch of one epoch: a list of indices a batch, each example in exactly one.
+
+    Examples of similar length share a batch, so that little of it is padding. Articles, decoder inputs and their
+    padding fill at most `max_tokens` places. The order depends on nothing but seed and epoch.
+    Raises ValueError if one example alone exceeds the limit.
+    """
+    shuffle = random.Random(f"{seed} {epoch}").shuffle
+    sizes = [(len(a), len(s) + 1) for a, s in zip(examples.articles, examples.summaries, strict=True)]
+    order = list(range(len(sizes)))
+    shuffle(order)
+    order.sort(key=sizes.__getitem__)  # a stable sort: examples of the same size stay shuffled
+    batches: list[list[int]] = []
+    widest = (0, 0)
+    for index in order:
+        if sum(sizes[index]) > max_tokens:
+            raise ValueError(f"an example of {sum(sizes[index])} tokens, a limit of {max_tokens}; raise it or cut more")
+        grown = (max(widest[0], sizes[index][0]), max(widest[1], sizes[index][1]))
+        if batches and sum(grown) * (len(batches[-1]) + 1) <= max_tokens:
+            batches[-1].append(index)
+            widest = grown
+        else:
+            batches.append([index])
+            widest = sizes[index]
+    shuffle(batches)
+    return batches

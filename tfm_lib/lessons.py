@@ -1,0 +1,72 @@
+"""The one table of lessons, and where the files of the course lie.
+
+The map, the README, the teaching page, the checks of the exercises and the tests read it; a new lesson is a new row.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).resolve().parent
+# An installed package brings the lessons along, inside it; in a clone they lie beside it.
+COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent
+IN_CLONE = COURSE != PACKAGE
+
+
+class Lesson(NamedTuple):
+    """A row of the table."""
+
+    number: str  # two digits, with which its file begins
+    topic: str  # the rest of the file's name, by which its exercises are known too
+    title: str
+    question: str  # what it answers, in two short lines
+    color: str  # that of its part in the drawing of the whole model
+    reading: int  # minutes, with every cell run and looked at
+    exercises: int  # minutes for all of them; 0 where there are none
+    place: tuple[int, int]  # on the map: column, and row from the top
+    builds_on: tuple[str, ...]  # the numbers of the lessons that an arrow leads from
+
+    @property
+    def name(self) -> str:
+        """Of its file, without the ending."""
+        return f"{self.number}_{self.topic}"
+
+    @property
+    def short(self) -> str:
+        """A word or two for it, as they stand on the map."""
+        return self.title.lower().removeprefix("the ").partition(" on ")[0]
+
+    @property
+    def file(self) -> Path:
+        """Its notebook, as the course brings it."""
+        return course_file(f"notebooks/{self.name}.ipynb")
+
+
+# fmt: off
+LESSONS = (
+    Lesson("00", "start_here", "Start here", "What is it for, and\nwhat will I build?",
+           "gray", 15, 0, (0, 0), ()),
+    Lesson("01", "attention", "Attention", "How does a query look\nthings up softly?",
+           "blue", 45, 103, (1, 0), ("00",)),
+    Lesson("02", "masked_softmax", "Masked softmax", "What must not be seen,\nand how is it hidden?",
+           "blue", 40, 90, (2, 0), ("01",)),
+    Lesson("03", "multi_head_attention", "Multi-head attention", "Why several heads, and\nwhat does splitting cost?",
+           "blue", 35, 75, (2, 1), ("02",)),
+    Lesson("04", "positional_encoding", "Positional encoding", "How does order\nget in?",
+           "orange", 40, 97, (1, 1), ("01",)),
+    Lesson("05", "layers", "Layers", "What makes depth\ntrainable?",
+           "yellow", 45, 81, (2, 2), ("03",)),
+    Lesson("06", "full_model", "The full model", "How do the parts\nbecome one model?",
+           "violet", 45, 94, (1, 2), ("04", "05")),
+    Lesson("07", "training_on_toy_summaries", "Training on toy summaries", "How does it learn\nto summarize?",
+           "gray", 50, 88, (0, 2), ("06",)),
+    Lesson("08", "decoding", "Decoding", "How does it write,\nand how fast can it?",
+           "gray", 50, 106, (0, 1), ("07",)),
+    Lesson("09", "speed_and_scale", "Speed and scale", "Where does the time go,\nand what saves it?",
+           "gray", 50, 76, (0, 3), ("07",)),
+)
+# fmt: on
+
+
+def course_file(name: str) -> Path:
+    """A file of the course, such as "benchmarks/changes.json", in a clone and in an installed package alike."""
+    return COURSE / name
