@@ -1,6 +1,7 @@
 """Copies the weights of our modules into torch's and d2l's, so that outputs can be compared."""
 
 import warnings
+from dataclasses import fields
 
 import torch
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward
 from tfm_lib.model import Transformer
+from tfm_lib.next_token import Rules
 
 
 @torch.no_grad()
@@ -67,3 +69,10 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
             if p.dim() == 1:
                 p.add_(0.5)
     return module
+
+
+def with_rules(settings: dict) -> dict:
+    """The settings of a search as our functions take them: what `generate` names one by one is one `rules`."""
+    names = [field.name for field in fields(Rules)]
+    rest = {name: value for name, value in settings.items() if name not in names}
+    return rest | {"rules": Rules(**{name: settings[name] for name in names if name in settings})}

@@ -6,11 +6,13 @@ from math import log
 import pytest
 import torch
 
+from tests.references import with_rules
 from tests.test_decoding import lively
 from tests.test_model import SMALL, random_ids, small
 from tfm_lib.beam import beam_hypotheses, beam_search
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.next_token import Rules
 
 
 def allowed(tokens, eos_id, vocab_size, min_new_tokens, n):
@@ -76,8 +78,8 @@ def test_every_beam_is_the_plain_one_on_ragged_batches(ids, settings):
         src = random_ids(4, 6, high=8)
         for i, length in enumerate((6, 1, 4, 2)):
             src[i, length:] = pad_id
-        tokens, scores = beam_hypotheses(model, src, 8, **settings)
-        best = beam_search(model, src, 8, **settings)
+        tokens, scores = beam_hypotheses(model, src, 8, **with_rules(settings))
+        best = beam_search(model, src, 8, **with_rules(settings))
         ours = [to_lists(tokens[i], scores[i], model.config) for i in range(4)]
         for mine, row in zip(ours, src, strict=True):
             plain = plain_beam_search(model, row, 8, **settings)
@@ -163,8 +165,8 @@ class Scripted(Transformer):
             for token, p in probs.items():
                 step[token] = p
 
-    def decode(self, tgt, memory, src_mask, tgt_mask=None, cache=None):
-        super().decode(tgt, memory, src_mask, tgt_mask, cache)
+    def decode(self, tgt, memory, *, src_mask, tgt_mask=None, cache=None):
+        super().decode(tgt, memory, src_mask=src_mask, tgt_mask=tgt_mask, cache=cache)
         return self.steps[min(cache.length, len(self.steps)) - 1].log().expand(len(tgt), 1, 8)
 
 
@@ -223,4 +225,4 @@ def test_wrong_numbers_are_refused():
     with pytest.raises(ValueError, match="1..512.*got 513"):
         beam_search(small(), random_ids(1, 3), 513)
     with pytest.raises(ValueError, match="min_new_tokens must lie in 0..4"):
-        beam_search(small(), random_ids(1, 3), 4, min_new_tokens=5)
+        beam_search(small(), random_ids(1, 3), 4, rules=Rules(min_new_tokens=5))

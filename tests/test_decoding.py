@@ -19,7 +19,7 @@ from tfm_lib.decoding import (
     token_log_probs,
 )
 from tfm_lib.masks import padding_mask
-from tfm_lib.next_token import next_token_probs
+from tfm_lib.next_token import Rules, next_token_probs
 
 
 def plain_greedy(model, src, max_new_tokens):
@@ -72,7 +72,7 @@ def test_the_cache_gives_the_logits_of_the_whole_however_the_target_is_cut(lengt
     cache, parts, at = DecoderCache(2, length, 5), [], 0
     while at < length:
         step = data.draw(st.integers(1, length - at))
-        parts.append(model.decode(tgt[:, at : at + step], memory, mask, cache=cache))
+        parts.append(model.decode(tgt[:, at : at + step], memory, src_mask=mask, cache=cache))
         at += step
     assert cache.length == length
     assert torch.allclose(torch.cat(parts, dim=1), model(src, tgt), atol=1e-12)
@@ -184,7 +184,7 @@ def plain_rules(model, src, longest, min_new_tokens, n):
 def test_the_rules_hold_in_greedy(min_new_tokens, n):
     for seed in range(4):
         model, src = lively(seed, norm_first=True), random_ids(5, 7, high=8)
-        tokens = greedy(model, src, 12, min_new_tokens=min_new_tokens, no_repeat_ngram_size=n)
+        tokens = greedy(model, src, 12, rules=Rules(min_new_tokens=min_new_tokens, no_repeat_ngram_size=n))
         assert torch.equal(tokens, plain_rules(model, src, 12, min_new_tokens, n))
 
 
@@ -204,7 +204,7 @@ def test_sampling_repeats_and_leaves_the_global_random_state_alone():
 @pytest.mark.parametrize("settings", [dict(top_k=1), dict(top_p=1e-6), dict(temperature=1e-4)])
 def test_sampling_from_the_best_alone_is_greedy(settings):
     model, src = lively(1, norm_first=True), random_ids(5, 7, high=8)
-    rules = dict(min_new_tokens=3, no_repeat_ngram_size=2)
+    rules = dict(rules=Rules(min_new_tokens=3, no_repeat_ngram_size=2))
     for chosen in ({}, rules):
         wanted = greedy(model, src, 12, **chosen)
         assert torch.equal(sample(model, src, 12, generator=seeded(), **settings, **chosen), wanted)
@@ -266,7 +266,7 @@ def test_buffers_are_allocated_once():
 
 def test_a_full_cache_and_wrong_lengths_are_refused():
     cache, key = KeyValueCache(capacity=2), torch.randn(1, 2, 3, 4)
-    with pytest.raises(ValueError, match="room for 2 positions, got 3.*max_length=3"):
+    with pytest.raises(ValueError, match="got 3; build it with capacity=3, or a DecoderCache with max_length=3"):
         cache.update(key, key)
     for wrong in (0, 513):
         with pytest.raises(ValueError, match=f"1..512.*got {wrong}"):

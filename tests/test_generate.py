@@ -5,10 +5,11 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration, GenerationConfig, MarianConfig, MarianMTModel
 from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+from tests.references import with_rules
 from tfm_lib.beam import beam_hypotheses, beam_search
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.next_token import next_token_probs
+from tfm_lib.next_token import Rules, next_token_probs
 
 VOCAB, LONGEST = 40, 16
 THEIR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=1) | dict(
@@ -121,7 +122,9 @@ def test_greedy_is_theirs(kind, rules):
     for seed in range(7):
         ours, theirs = twins(kind, seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed % 2])
         src = sources(ours)
-        ends |= assert_equal_to_the_end(greedy(ours, src, LONGEST, **rules), generate(theirs, src, **rules)[0], ours)
+        ends |= assert_equal_to_the_end(
+            greedy(ours, src, LONGEST, **with_rules(rules)), generate(theirs, src, **rules)[0], ours
+        )
     assert len(ends) > 2
 
 
@@ -130,7 +133,7 @@ def test_the_start_token_counts_as_written():
     for seed in range(3):
         ours, theirs = twins("bart", seed, end_bias=3.0)
         src = sources(ours)
-        tokens = greedy(ours, src, LONGEST, no_repeat_ngram_size=1)
+        tokens = greedy(ours, src, LONGEST, rules=Rules(no_repeat_ngram_size=1))
         assert tokens.tolist() == generate(theirs, src, no_repeat_ngram_size=1)[0][:, 1:].tolist()
         assert all(len({2, *row}) == 1 + LONGEST for row in tokens.tolist())
 
@@ -152,10 +155,10 @@ def test_every_beam_is_theirs(kind, settings):
         ours, theirs = twins(kind, seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed % 2])
         src, beams = sources(ours), settings["num_beams"]
         their = generate(theirs, src, num_return_sequences=beams, **settings)
-        tokens, scores = beam_hypotheses(ours, src, LONGEST, **settings)
+        tokens, scores = beam_hypotheses(ours, src, LONGEST, **with_rules(settings))
         ends |= assert_equal_to_the_end(tokens.flatten(0, 1), their.sequences, ours)
         assert torch.allclose(scores.flatten().float(), their.sequences_scores, atol=1e-4)
-        assert_equal_to_the_end(beam_search(ours, src, LONGEST, **settings), their.sequences[::beams], ours)
+        assert_equal_to_the_end(beam_search(ours, src, LONGEST, **with_rules(settings)), their.sequences[::beams], ours)
     assert len(ends) > 3
 
 

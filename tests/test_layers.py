@@ -36,7 +36,7 @@ def test_decoder_layer_is_torchs(dtype, tolerance, norm_first, padded):
     future = causal_mask(4)
     mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
     reference = theirs(x, memory, tgt_mask=~future[0, 0], memory_key_padding_mask=hidden)
-    assert torch.allclose(ours(x, memory, future, mask), reference, atol=tolerance)
+    assert torch.allclose(ours(x, memory, mask=future, memory_mask=mask), reference, atol=tolerance)
 
 
 def test_residual_orders_by_hand():

@@ -83,14 +83,14 @@ def test_padding_on_the_right_leaves_real_rows_unchanged():
 def test_the_source_mask_can_be_given_and_a_target_mask_is_added_to_the_causal_one():
     model = randomize(small())
     src, tgt = random_ids(1, 6), random_ids(1, 4)
-    nothing_hidden = model.decode(tgt, model.encode(src), padding_mask(src, 0))
+    nothing_hidden = model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0))
     keep = torch.tensor([[1, 1, 1, 1, 0, 0]]).bool()[:, None, None]
-    hidden = model.decode(tgt, model.encode(src, keep), keep)
+    hidden = model.decode(tgt, model.encode(src, keep), src_mask=keep)
     assert torch.allclose(hidden, model(F.pad(src[:, :4], (0, 2)), tgt), atol=1e-6)
     assert not torch.allclose(hidden, nothing_hidden)
     tgt_keep = torch.tensor([[0, 1, 1, 1]]).bool()[:, None, None]
     with record_attention(model) as maps:
-        model.decode(tgt, model.encode(src), padding_mask(src, 0), tgt_mask=tgt_keep)
+        model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0), tgt_mask=tgt_keep)
     own = maps["decoder.layers.0.self_attention"][0, 0]
     assert (own[:, 0] == 0).all() and (own.triu(1) == 0).all() and (own[0] == 0).all()
 

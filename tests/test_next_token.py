@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from tfm_lib.next_token import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.next_token import Rules, log_softmax, next_token_probs
 
 LOGITS = torch.tensor([0.5, 0.1, 0.3, 0.1]).log()
 
 
 def forbidden(written, size=6, eos_id=2, **rules):
-    out = forbid(torch.zeros(len(written), size), torch.tensor(written), eos_id, **rules)
+    out = Rules(**rules).forbid(torch.zeros(len(written), size), torch.tensor(written), eos_id)
     assert set(out.flatten().tolist()) <= {0.0, -torch.inf}
     return [[i for i, value in enumerate(row) if value == -torch.inf] for row in out.tolist()]
 
@@ -41,7 +41,7 @@ def test_both_rules_at_once_and_the_end_where_nothing_else_is_left():
 def test_logits_are_left_as_they_are():
     logits = torch.randn(2, 6)
     before = logits.clone()
-    out = forbid(logits, torch.tensor([[1, 3], [1, 4]]), 2, 5, 1)
+    out = Rules(min_new_tokens=5, no_repeat_ngram_size=1).forbid(logits, torch.tensor([[1, 3], [1, 4]]), 2)
     assert torch.equal(logits, before)
     assert torch.equal(out[out > -torch.inf], before[out > -torch.inf])
 
@@ -85,7 +85,9 @@ def test_what_cannot_be_is_refused(wrong, message):
 
 
 def test_rules_that_cannot_be_are_refused():
-    check_rules(5, 5, 0)
-    for wrong, message in (((5, 6, 0), r"0..5, max_new_tokens, got 6"), ((5, -1, 0), "-1"), ((5, 0, -2), "got -2")):
-        with pytest.raises(ValueError, match=message):
-            check_rules(*wrong)
+    Rules(min_new_tokens=5).check(5)
+    with pytest.raises(ValueError, match=r"0..5, max_new_tokens, got 6"):
+        Rules(min_new_tokens=6).check(5)
+    for wrong in (dict(min_new_tokens=-1), dict(no_repeat_ngram_size=-2)):
+        with pytest.raises(ValueError, match=rf"{next(iter(wrong))}.*got -"):
+            Rules(**wrong)

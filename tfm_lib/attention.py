@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -70,6 +71,18 @@ class AdditiveAttention(nn.Module):
         return self.dropout(self.weights(query, key, mask_or_lengths)) @ value  # (B, T, width of value)
 
 
+class Positions(NamedTuple):
+    """Where the queries and the keys of an attention stand in their texts, counted from 0: (T,) and (S,)."""
+
+    query: Tensor
+    key: Tensor
+
+    @classmethod
+    def counted(cls, queries: int, keys: int, past: int = 0, device: torch.device | str | None = None) -> "Positions":
+        """Keys 0, 1, 2, ... and queries that begin after `past` others."""
+        return cls(torch.arange(past, past + queries, device=device), torch.arange(keys, device=device))
+
+
 class Cache(Protocol):
     """All that attention knows of a cache; tfm_lib.decoding has one."""
 
@@ -82,6 +95,7 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each on its own slice of the projected vectors.
 
     query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
+    positions are handed on to `attend`, which variants replace; the places of what a cache holds are not guessed.
     dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
     Raises ValueError where num_heads does not divide d_model. Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -93,7 +107,7 @@ class MultiHeadAttention(nn.Module):
                 f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}; "
                 f"choose for example d_model={max(1, num_heads) * max(1, d_model // max(1, num_heads))}"
             )
-        self.num_heads = num_heads
+        self.num_heads, self.width = num_heads, d_model // num_heads
         self.dropout = dropout
         self.query_proj = nn.Linear(d_model, d_model)
         self.key_proj = nn.Linear(d_model, d_model)
@@ -108,22 +122,32 @@ class MultiHeadAttention(nn.Module):
         value: Tensor,
         mask: Tensor | None = None,
         cache: Cache | None = None,
+        positions: Positions | None = None,
     ) -> Tensor:
         query = self._split(self.query_proj(query))  # (B, H, T, K)
         key, value = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, S, K)
         if cache is not None:
             key, value = cache.update(key, value)
+        return self.output_proj(self._merge(self.attend(query, key, value, mask, positions)))  # (B, T, D)
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, positions: Positions | None
+    ) -> Tensor:
+        """Each head's mixture of its values, the one thing that variants replace.
+
+        query (B, H, T, K), key and value (B, H, S, K), mask broadcastable to (B, H, T, S) -> (B, H, T, K).
+        positions: where queries and keys stand, if the caller said so; this one does not look.
+        """
         dropout = self.dropout if self.training else 0.0
         if self.on_weights is None:
-            mixed = attention(query, key, value, mask, dropout)  # (B, H, T, K)
-        else:  # the fused kernel never holds the weights, so whoever wants to see them gets the formula
-            weights = attention_weights(query, key, mask)  # (B, H, T, S)
-            self.on_weights(weights)
-            mixed = F.dropout(weights, dropout) @ value  # (B, H, T, K)
-        return self.output_proj(self._merge(mixed))  # (B, T, D)
+            return attention(query, key, value, mask, dropout)
+        # The fused kernel never holds the weights, so whoever wants to see them gets the formula.
+        weights = attention_weights(query, key, mask)  # (B, H, T, S)
+        self.on_weights(weights)
+        return F.dropout(weights, dropout) @ value
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
+        return x.unflatten(-1, (-1, self.width)).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
 
     def _merge(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, K) -> (B, T, H, K) -> (B, T, D)

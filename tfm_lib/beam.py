@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tfm_lib.decoding import Writer, after_the_end, evaluating
 from tfm_lib.model import Transformer
-from tfm_lib.next_token import check_rules, forbid, log_softmax
+from tfm_lib.next_token import NO_RULES, Rules, log_softmax
 
 
 class Hypotheses(NamedTuple):
@@ -27,8 +27,7 @@ def beam_search(
     num_beams: int = 4,
     length_penalty: float = 1.0,
     early_stopping: bool = False,
-    min_new_tokens: int = 0,
-    no_repeat_ngram_size: int = 0,
+    rules: Rules = NO_RULES,
 ) -> Tensor:
     """The best text that beam search finds: src (B, S) -> new tokens (B, up to max_new_tokens), as from `greedy`.
 
@@ -42,8 +41,7 @@ def beam_search(
         num_beams=num_beams,
         length_penalty=length_penalty,
         early_stopping=early_stopping,
-        min_new_tokens=min_new_tokens,
-        no_repeat_ngram_size=no_repeat_ngram_size,
+        rules=rules,
     )
     best = tokens[:, 0]  # (B, T)
     return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
@@ -59,8 +57,7 @@ def beam_hypotheses(
     num_beams: int = 4,
     length_penalty: float = 1.0,
     early_stopping: bool = False,
-    min_new_tokens: int = 0,
-    no_repeat_ngram_size: int = 0,
+    rules: Rules = NO_RULES,
 ) -> Hypotheses:
     """Write num_beams texts side by side: src (B, S) -> the best num_beams of those that ended, and their scores.
 
@@ -73,43 +70,55 @@ def beam_hypotheses(
     length_penalty a text's score may still rise as it grows. In all this it follows `generate` of transformers.
 
     The encoder and the keys and values of cross-attention are computed once a source, and a source that is done leaves
-    the batch. For src_mask and the mode see `greedy`, for the two rules `forbid`; other tokens keep their log p.
+    the batch. For src_mask and the mode see `greedy`; what the rules allow keeps its log p.
     Raises ValueError as `greedy` does, and for num_beams below 1.
     """
-    rules = (min_new_tokens, no_repeat_ngram_size)
-    check_rules(max_new_tokens, *rules)
-    if num_beams < 1:
-        raise ValueError(f"num_beams must be at least 1, got {num_beams}")
-    config = model.config
+    rules.check(max_new_tokens)
     with evaluating(model):
         writer = Writer(model, src, max_new_tokens, src_mask)
-        written = src.new_full((len(src), 1), config.start_id)  # (b * beams, 1 + length), at first with one beam
-        totals = log_softmax(writer.memory.new_zeros(len(src), 1))  # (b, beams): a start token is certain
-        found = Hypotheses(
-            src.new_zeros(len(src), num_beams, max_new_tokens),
-            totals.new_full((len(src), num_beams), -torch.inf),
-        )
-        for length in range(1, max_new_tokens + 1):
-            log_probs = forbid(log_softmax(writer.next_logits(written[:, -1])), written, config.eos_id, *rules)
-            totals, rows, tokens = _best_continuations(totals, log_probs, 2 * num_beams)  # (b, 2 * num_beams) each
-            texts = torch.cat([written[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
-            ended = (tokens == config.eos_id) | (length == max_new_tokens)
-            scores = (totals / length**length_penalty).masked_fill(~ended, -torch.inf)
-            sources = writer.source.view(len(totals), -1)[:, 0]  # (b,), those that are not done
-            _keep_best(found, sources, texts[:, :num_beams, 1:], scores[:, :num_beams])
+        return search(writer, max_new_tokens, num_beams, length_penalty, early_stopping, rules)
 
-            totals, ranks = totals.masked_fill(ended, -torch.inf).topk(min(num_beams, totals.shape[1]))
-            worst = found.scores[sources, -1]
-            goes_on = worst == -torch.inf
-            if not early_stopping:
-                goes_on |= totals[:, 0] / length**length_penalty > worst
-            if not goes_on.any():
-                break
-            totals, ranks = totals[goes_on], ranks[goes_on]
-            writer.select(rows[goes_on].gather(1, ranks).flatten())
-            written = texts[goes_on].take_along_dim(ranks[:, :, None], dim=1).flatten(0, 1)
-    unused = after_the_end(found.tokens, config.eos_id) | (found.scores == -torch.inf)[:, :, None]
-    tokens = found.tokens.masked_fill(unused, config.pad_id)
+
+@torch.inference_mode()
+def search(
+    writer: Writer,
+    max_new_tokens: int,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
+) -> Hypotheses:
+    """The loop of `beam_hypotheses`, over anything that gives logits; see there."""
+    if num_beams < 1:
+        raise ValueError(f"num_beams must be at least 1, got {num_beams}")
+    written = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam
+    for length in range(1, max_new_tokens + 1):
+        log_probs = rules.forbid(log_softmax(writer.next_logits(written[:, -1])), written, writer.eos_id)
+        if length == 1:
+            totals = torch.zeros_like(log_probs[:, :1])  # (b, beams): a start token is certain
+            found = Hypotheses(
+                written.new_zeros(len(written), num_beams, max_new_tokens),
+                totals.new_full((len(written), num_beams), -torch.inf),
+            )
+        totals, rows, tokens = _best_continuations(totals, log_probs, 2 * num_beams)  # (b, 2 * num_beams) each
+        texts = torch.cat([written[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
+        ended = (tokens == writer.eos_id) | (length == max_new_tokens)
+        scores = (totals / length**length_penalty).masked_fill(~ended, -torch.inf)
+        sources = writer.source.view(len(totals), -1)[:, 0]  # (b,), those that are not done
+        _keep_best(found, sources, texts[:, :num_beams, 1:], scores[:, :num_beams])
+
+        totals, ranks = totals.masked_fill(ended, -torch.inf).topk(min(num_beams, totals.shape[1]))
+        worst = found.scores[sources, -1]
+        goes_on = worst == -torch.inf
+        if not early_stopping:
+            goes_on |= totals[:, 0] / length**length_penalty > worst
+        if not goes_on.any():
+            break
+        totals, ranks = totals[goes_on], ranks[goes_on]
+        writer.select(rows[goes_on].gather(1, ranks).flatten())
+        written = texts[goes_on].take_along_dim(ranks[:, :, None], dim=1).flatten(0, 1)
+    unused = after_the_end(found.tokens, writer.eos_id) | (found.scores == -torch.inf)[:, :, None]
+    tokens = found.tokens.masked_fill(unused, writer.pad_id)
     return Hypotheses(tokens[:, :, ~unused.flatten(0, 1).all(0)], found.scores)
 
 

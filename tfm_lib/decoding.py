@@ -9,7 +9,7 @@ from torch import Tensor
 from tfm_lib.batches import Examples, pad_rows
 from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import Transformer
-from tfm_lib.next_token import check_rules, forbid, log_softmax, next_token_probs
+from tfm_lib.next_token import NO_RULES, Rules, log_softmax, next_token_probs
 from tfm_lib.vocabulary import Vocabulary
 
 
@@ -29,7 +29,8 @@ class KeyValueCache:
         end = self.length + key.shape[2]
         if end > self.capacity:
             raise ValueError(
-                f"the cache has room for {self.capacity} positions, got {end}; build it with max_length={end}"
+                f"the cache has room for {self.capacity} positions, got {end}; build it with capacity={end}, "
+                f"or a DecoderCache with max_length={end}"
             )
         if not self.length:
             shape = (*key.shape[:2], self.capacity, key.shape[3])
@@ -76,6 +77,10 @@ def evaluating(model: Transformer) -> Iterator[None]:
 class Writer:
     """A model in the middle of writing: the source, which is encoded once, and a cache of what stands there already.
 
+    `write` and `beam.search` ask it for nothing but logits and for rows: `start` (B,), the token that comes before a
+    text's first one, `source` (rows,), which text each row goes on with, `next_logits`, `select`, and two ids. What
+    has these can be written with, a decoder-only model too.
+
     src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden.
     """
 
@@ -88,7 +93,8 @@ class Writer:
         if src_mask is None:
             src_mask = padding_mask(src, config.pad_id)
         check_mask(src_mask, (len(src), 1, 1, src.shape[1]), src.device)
-        self.model = model
+        self.model, self.pad_id, self.eos_id = model, config.pad_id, config.eos_id
+        self.start = src.new_full((len(src),), config.start_id)  # (B,)
         self.memory = model.encode(src, src_mask)  # (B, S, D)
         self.src_mask = src_mask.expand(len(src), 1, 1, -1)
         self.source = torch.arange(len(src), device=src.device)  # which source each row belongs to
@@ -96,7 +102,7 @@ class Writer:
 
     def next_logits(self, token: Tensor) -> Tensor:
         """Write one more token in each row, (B,) -> the logits of those that may follow, (B, V)."""
-        return self.model.decode(token[:, None], self.memory, self.src_mask, cache=self.cache)[:, -1]
+        return self.model.decode(token[:, None], self.memory, src_mask=self.src_mask, cache=self.cache)[:, -1]
 
     def select(self, rows: Tensor) -> None:
         """Go on with the rows `rows` (R,), in this order; one may be named several times."""
@@ -116,19 +122,21 @@ def greedy(
     max_new_tokens: int,
     src_mask: Tensor | None = None,
     *,
-    min_new_tokens: int = 0,
-    no_repeat_ngram_size: int = 0,
+    rules: Rules = NO_RULES,
 ) -> Tensor:
     """Write the most likely next token, again and again: src (B, S) -> new tokens (B, up to max_new_tokens).
 
     The start token is not among them. A row that has ended holds eos_id and then pad_id. The encoder runs once, and
     the decoder sees one new token a step. The model decodes as in eval(), whatever its mode, which it keeps.
-    Without a mask, the source tokens equal to pad_id are hidden. For the two rules, see `forbid`.
+    Without a mask, the source tokens equal to pad_id are hidden.
     Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for, and for rules
     that can't be.
     """
-    rules = (min_new_tokens, no_repeat_ngram_size)
-    return _write(model, src, max_new_tokens, src_mask, rules, lambda logits: logits.argmax(-1))
+    rules.check(max_new_tokens)
+    with evaluating(model):
+        return write(
+            Writer(model, src, max_new_tokens, src_mask), max_new_tokens, lambda logits: logits.argmax(-1), rules
+        )
 
 
 def summarize(
@@ -157,8 +165,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    min_new_tokens: int = 0,
-    no_repeat_ngram_size: int = 0,
+    rules: Rules = NO_RULES,
 ) -> Tensor:
     """Draw each next token from `next_token_probs`: src (B, S) -> new tokens (B, up to max_new_tokens), as in `greedy`.
 
@@ -170,32 +177,29 @@ def sample(
         probs = next_token_probs(logits, temperature, top_k, top_p)
         return torch.multinomial(probs, 1, generator=generator).squeeze(1)
 
-    return _write(model, src, max_new_tokens, src_mask, (min_new_tokens, no_repeat_ngram_size), draw)
-
-
-def _write(
-    model: Transformer,
-    src: Tensor,
-    max_new_tokens: int,
-    src_mask: Tensor | None,
-    rules: tuple[int, int],
-    choose: Callable[[Tensor], Tensor],  # logits (rows, V) -> tokens (rows,)
-) -> Tensor:
-    check_rules(max_new_tokens, *rules)
-    eos_id = model.config.eos_id
+    rules.check(max_new_tokens)
     with evaluating(model):
-        writer = Writer(model, src, max_new_tokens, src_mask)
-        written = src.new_full((len(src), 1 + max_new_tokens), model.config.pad_id)
-        token = written[:, 0] = src.new_full((len(src),), model.config.start_id)
-        for length in range(1, max_new_tokens + 1):
-            logits = forbid(writer.next_logits(token), written[writer.source, :length], eos_id, *rules)
-            token = written[writer.source, length] = choose(logits)
-            goes_on = token != eos_id
-            if not goes_on.any():
-                break
-            if not goes_on.all():  # rows that have ended leave the batch
-                token = token[goes_on]
-                writer.select(goes_on.nonzero().squeeze(1))
+        return write(Writer(model, src, max_new_tokens, src_mask), max_new_tokens, draw, rules)
+
+
+@torch.inference_mode()
+def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor], rules: Rules = NO_RULES) -> Tensor:
+    """The loop of `greedy` and `sample`, over anything that gives logits -> new tokens (B, up to max_new_tokens).
+
+    choose: takes logits (rows, V), returns tokens (rows,).
+    """
+    token = writer.start  # (B,)
+    written = token.new_full((len(token), 1 + max_new_tokens), writer.pad_id)
+    written[:, 0] = token
+    for length in range(1, max_new_tokens + 1):
+        logits = rules.forbid(writer.next_logits(token), written[writer.source, :length], writer.eos_id)
+        token = written[writer.source, length] = choose(logits)
+        goes_on = token != writer.eos_id
+        if not goes_on.any():
+            break
+        if not goes_on.all():  # rows that have ended leave the batch
+            token = token[goes_on]
+            writer.select(goes_on.nonzero().squeeze(1))
     return written[:, 1 : length + 1]
 
 
@@ -210,7 +214,7 @@ def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: T
     with evaluating(model):
         writer = Writer(model, src, tokens.shape[1], src_mask)
         before = torch.cat([torch.full_like(tokens[:, :1], config.start_id), tokens[:, :-1]], dim=1)  # (B, T)
-        log_probs = log_softmax(model.decode(before, writer.memory, writer.src_mask))  # (B, T, V)
+        log_probs = log_softmax(model.decode(before, writer.memory, src_mask=writer.src_mask))  # (B, T, V)
     log_probs = log_probs.gather(2, tokens[:, :, None]).squeeze(2)  # (B, T)
     return log_probs.masked_fill(after_the_end(tokens, config.eos_id), 0.0)
 

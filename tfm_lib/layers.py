@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from tfm_lib.attention import Cache, MultiHeadAttention
+from tfm_lib.attention import Cache, MultiHeadAttention, Positions
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
@@ -48,9 +48,10 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward: x (B, S, D), mask broadcastable to (B, H, S, S) -> (B, S, D).
+    """Self-attention, then feed-forward: x (B, T, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
 
-    Source: Vaswani et al. 2017, section 3.1.
+    Without a cache S is T. With a causal mask it is the layer of a decoder-only model, and `cache` holds what came
+    before. Source: Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(
@@ -68,16 +69,22 @@ class EncoderLayer(nn.Module):
         self.around_self_attention = Residual(d_model, dropout, norm_first)
         self.around_feed_forward = Residual(d_model, dropout, norm_first)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask))
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
+        positions: Positions | None = None,
+    ) -> Tensor:
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, cache, positions))
         return self.around_feed_forward(x, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
     """Self-attention over the target, cross-attention to the memory, then feed-forward.
 
-    x (B, T, D), memory (B, S, D), masks broadcastable to (B, H, T, T) and (B, H, T, S) -> (B, T, D).
-    cache: one for each of the two attentions. Source: Vaswani et al. 2017, section 3.1.
+    x (B, T, D), memory (B, S, D), mask and memory_mask broadcastable to (B, H, T, T) and (B, H, T, S) -> (B, T, D).
+    cache, positions: one for each of the two attentions. Source: Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(
@@ -101,11 +108,15 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         memory: Tensor,
+        *,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         cache: tuple[Cache, Cache] | tuple[None, None] = (None, None),
+        positions: tuple[Positions, Positions] | tuple[None, None] = (None, None),
     ) -> Tensor:
-        own, cross = cache
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own))
-        x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, memory, memory_mask, cross))
+        (own, cross), (own_at, cross_at) = cache, positions
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own, own_at))
+        x = self.around_cross_attention(
+            x, lambda y: self.cross_attention(y, memory, memory, memory_mask, cross, cross_at)
+        )
         return self.around_feed_forward(x, self.feed_forward)

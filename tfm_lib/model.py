@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
-from tfm_lib.attention import Cache
+from tfm_lib.attention import Cache, Positions
 from tfm_lib.layers import ACTIVATIONS, DecoderLayer, EncoderLayer
 from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.positions import LearnedPositions, SinusoidalPositions
@@ -67,9 +68,10 @@ class TransformerConfig:
                 raise ValueError(message)
 
     @property
-    def layer_sizes(self) -> tuple[int, int, int, float, bool, str]:
+    def layer(self) -> dict[str, Any]:
         """The arguments of EncoderLayer and DecoderLayer."""
-        return self.d_model, self.num_heads, self.d_ff, self.dropout, self.norm_first, self.activation
+        names = ("d_model", "num_heads", "d_ff", "dropout", "norm_first", "activation")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def scale(self) -> float:
@@ -121,18 +123,19 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = InputEmbedding(config)
-        self.layers = nn.ModuleList([EncoderLayer(*config.layer_sizes) for _ in range(config.num_encoder_layers)])
+        self.layers = nn.ModuleList([EncoderLayer(**config.layer) for _ in range(config.num_encoder_layers)])
         self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         x = self.embedding(ids)  # (B, S, D)
+        positions = Positions.counted(ids.shape[1], ids.shape[1], device=ids.device)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, positions=positions)
         return self.norm(x)
 
 
-class DecoderCache(Protocol):
-    """What the decoder asks of a cache; tfm_lib.decoding has one."""
+class Past(Protocol):
+    """What the decoder asks of a cache; tfm_lib.decoding.DecoderCache is one."""
 
     @property
     def length(self) -> int: ...  # positions that were decoded before
@@ -142,31 +145,36 @@ class DecoderCache(Protocol):
 
 
 class Decoder(nn.Module):
-    """The target side: ids (B, T), memory (B, S, D) and two masks -> (B, T, D)."""
+    """The target side: ids (B, T), memory (B, S, D) and two masks -> (B, T, D). The future is hidden besides."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.embedding = InputEmbedding(config)
-        self.layers = nn.ModuleList([DecoderLayer(*config.layer_sizes) for _ in range(config.num_decoder_layers)])
+        self.layers = nn.ModuleList([DecoderLayer(**config.layer) for _ in range(config.num_decoder_layers)])
         self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(
         self,
         ids: Tensor,
         memory: Tensor,
-        memory_mask: Tensor | None = None,
+        *,
         mask: Tensor | None = None,
-        cache: DecoderCache | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Past | None = None,
     ) -> Tensor:
         past = 0 if cache is None else cache.length
         x = self.embedding(ids, past)  # (B, T, D)
-        if ids.shape[1] > 1:  # a single token comes last, and has no future to hide
-            future = causal_mask(ids.shape[1], past, ids.device)  # (1, 1, T, past + T)
+        length, device = ids.shape[1], ids.device
+        own = Positions.counted(length, past + length, past, device)
+        positions = own, Positions(own.query, torch.arange(memory.shape[1], device=device))
+        if length > 1:  # a single token comes last, and has no future to hide
+            future = causal_mask(length, past, device)  # (1, 1, T, past + T)
             mask = future if mask is None else future & mask
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
         for i, layer in enumerate(self.layers):
-            x = layer(x, memory, mask, memory_mask, (None, None) if cache is None else cache.layers[i])
+            caches = (None, None) if cache is None else cache.layers[i]
+            x = layer(x, memory, mask=mask, memory_mask=memory_mask, cache=caches, positions=positions)
         return self.norm(x)
 
 
@@ -184,9 +192,16 @@ class Transformer(nn.Module):
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.logits_bias)
-        if config.tied:  # one storage, three uses (section 3.4)
-            self.decoder.embedding.tokens.weight = self.output.weight = self.encoder.embedding.tokens.weight
+        self.tie()
         self._initialize()
+
+    def tie(self) -> None:
+        """Make source, target and output one table, where the configuration says so (section 3.4).
+
+        `load_state_dict(..., assign=True)` puts tensors of their own in its place: call it again after that.
+        """
+        if self.config.tied:  # one storage, three uses
+            self.decoder.embedding.tokens.weight = self.output.weight = self.encoder.embedding.tokens.weight
 
     def _initialize(self) -> None:
         for module in self.modules():
@@ -208,7 +223,7 @@ class Transformer(nn.Module):
         protects the real rows.
         """
         src_mask = padding_mask(src, self.config.pad_id)
-        return self.decode(tgt, self.encode(src, src_mask), src_mask)
+        return self.decode(tgt, self.encode(src, src_mask), src_mask=src_mask)
 
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
         """src (B, S) -> memory (B, S, D). Without a mask, the tokens equal to pad_id are hidden."""
@@ -220,14 +235,20 @@ class Transformer(nn.Module):
         self,
         tgt: Tensor,
         memory: Tensor,
-        src_mask: Tensor | None,
+        *,
+        src_mask: Tensor,
         tgt_mask: Tensor | None = None,
-        cache: DecoderCache | None = None,
+        cache: Past | None = None,
     ) -> Tensor:
-        """tgt (B, T), memory (B, S, D), src_mask (B, 1, 1, S) or None -> logits (B, T, V).
+        """tgt (B, T), memory (B, S, D), src_mask broadcastable to (B, 1, 1, S) -> logits (B, T, V).
 
+        The mask that `encode` hid padding by can't be guessed from the memory: without one it raises TypeError.
         The future is always hidden. A mask of padding is never guessed from the target's ids,
         since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
         only the tokens that it has not seen.
         """
-        return self.output(self.decoder(tgt, memory, src_mask, tgt_mask, cache))  # (B, T, V)
+        if src_mask is None:
+            raise TypeError(
+                "decode needs the mask by which encode hid padding, got None; pass padding_mask(src, config.pad_id)"
+            )
+        return self.output(self.decoder(tgt, memory, mask=tgt_mask, memory_mask=src_mask, cache=cache))  # (B, T, V)

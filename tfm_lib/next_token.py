@@ -1,32 +1,60 @@
-"""Choices: which tokens may come next, and with what probability."""
+"""The next token: which may come, and with what probability."""
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def forbid(
-    logits: Tensor, written: Tensor, eos_id: int, min_new_tokens: int = 0, no_repeat_ngram_size: int = 0
-) -> Tensor:
-    """The logits or log-probabilities (B, V), with -inf at the tokens that may not follow `written` (B, 1 + t).
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a text may not do, whoever chooses its tokens: greedy, sampling and beam search alike.
 
-    eos_id may not come before min_new_tokens others, and no n tokens in a row may come twice; the start token, with
-    which `written` begins, counts in these n. Where nothing else is left, eos_id is allowed after all.
+    Raises ValueError for values that can't be.
     """
-    length, n = written.shape[1], no_repeat_ngram_size
-    too_short, long_enough_to_repeat = length <= min_new_tokens, 0 < n <= length
-    if not (too_short or long_enough_to_repeat):
-        return logits
-    forbidden = torch.zeros_like(logits, dtype=torch.bool)
-    if long_enough_to_repeat:
-        ngrams = written.unfold(1, n, 1)  # (B, places, n)
-        would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
-        times = torch.zeros_like(logits, dtype=torch.int64).scatter_add(1, ngrams[:, :, -1], would_repeat.long())
-        forbidden = times > 0
-    if too_short:
-        forbidden[:, eos_id] = True
-    forbidden[:, eos_id] &= ~forbidden.all(-1)
-    return logits.masked_fill(forbidden, -torch.inf)
+
+    min_new_tokens: int = 0  # eos_id may not come before so many other tokens
+    no_repeat_ngram_size: int = 0  # no so many tokens in a row may come twice; 0: they may
+
+    def __post_init__(self) -> None:
+        if self.min_new_tokens < 0:
+            raise ValueError(f"min_new_tokens counts tokens and can't be negative, got {self.min_new_tokens}")
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(
+                f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {self.no_repeat_ngram_size}"
+            )
+
+    def check(self, max_new_tokens: int) -> None:
+        """Raise ValueError unless texts of up to max_new_tokens can obey."""
+        if self.min_new_tokens > max_new_tokens:
+            raise ValueError(
+                f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {self.min_new_tokens}"
+            )
+
+    def forbid(self, logits: Tensor, written: Tensor, eos_id: int) -> Tensor:
+        """The logits or log-probabilities (B, V), with -inf at the tokens that may not follow `written` (B, 1 + t).
+
+        The start token, with which `written` begins, counts in the tokens that may not come twice. Where nothing
+        else is left, eos_id is allowed after all.
+        """
+        length, n = written.shape[1], self.no_repeat_ngram_size
+        too_short, long_enough_to_repeat = length <= self.min_new_tokens, 0 < n <= length
+        if not (too_short or long_enough_to_repeat):
+            return logits
+        forbidden = torch.zeros_like(logits, dtype=torch.bool)
+        if long_enough_to_repeat:
+            ngrams = written.unfold(1, n, 1)  # (B, places, n)
+            would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
+            times = torch.zeros_like(logits, dtype=torch.int64).scatter_add(1, ngrams[:, :, -1], would_repeat.long())
+            forbidden = times > 0
+        if too_short:
+            forbidden[:, eos_id] = True
+        forbidden[:, eos_id] &= ~forbidden.all(-1)
+        return logits.masked_fill(forbidden, -torch.inf)
+
+
+NO_RULES = Rules()
 
 
 def next_token_probs(
@@ -65,11 +93,3 @@ def _at_least_float32(logits: Tensor) -> torch.dtype:
 def log_softmax(logits: Tensor) -> Tensor:
     """Log-probabilities over the last axis, in float32 at least: sums of half-precision ones would be too coarse."""
     return logits.log_softmax(-1, dtype=_at_least_float32(logits))
-
-
-def check_rules(max_new_tokens: int, min_new_tokens: int, no_repeat_ngram_size: int) -> None:
-    """Raise ValueError for values that `forbid` has no meaning for."""
-    if not 0 <= min_new_tokens <= max_new_tokens:
-        raise ValueError(f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {min_new_tokens}")
-    if no_repeat_ngram_size < 0:
-        raise ValueError(f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {no_repeat_ngram_size}")

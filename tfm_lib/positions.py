@@ -55,7 +55,10 @@ class SinusoidalPositions(_Positions):
 
     def __init__(self, d_model: int, max_length: int = 512, offset: int = 0, interleaved: bool = True) -> None:
         super().__init__(max_length, offset)
-        table = sinusoidal_table(max_length + offset, d_model, interleaved)
+        # On the meta device tensors hold nothing, and no checkpoint would fill this one in later.
+        real = "cpu" if torch.get_default_device().type == "meta" else torch.get_default_device()
+        with torch.device(real):
+            table = sinusoidal_table(max_length + offset, d_model, interleaved)
         self.register_buffer("table", table, persistent=False)
 
 

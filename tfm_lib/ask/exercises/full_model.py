@@ -451,7 +451,7 @@ def every_place(model: Transformer, src: Tensor) -> Callable[[Tensor], Tensor]:
     """The source encoded once: from what is written so far, (B, 1 + t), to the logits of all places."""
     mask = padding_mask(src, model.config.pad_id)
     memory = model.encode(src, mask)
-    return lambda written: model.decode(written, memory, mask)
+    return lambda written: model.decode(written, memory, src_mask=mask)
 
 
 @greedy.mistake
@@ -470,8 +470,8 @@ def first_place(model: Transformer, src: Tensor, most: int) -> Tensor:
 @greedy.mistake
 def source_padding_seen(model: Transformer, src: Tensor, most: int) -> Tensor:
     """Your decoder sees the padding of the source: `decode` needs the source's mask, as the encoder does."""
-    memory = model.encode(src)
-    return write(model, src, most, lambda written: model.decode(written, memory, None)[:, -1])
+    memory, nothing_hidden = model.encode(src), torch.ones(len(src), 1, 1, src.shape[1], dtype=torch.bool)
+    return write(model, src, most, lambda written: model.decode(written, memory, src_mask=nothing_hidden)[:, -1])
 
 
 @greedy.mistake
