@@ -644,8 +644,8 @@ def test_commands_named_are_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`(make [^`]*)`", text))
-    for line in re.findall(r"^make ([^#\n]*)", blocks, re.MULTILINE):
-        for word in line.split():
+    for line in re.findall(r"^make ([^#>\n]*)", blocks, re.MULTILINE):
+        for word in shlex.split(line):
             variable, _, value = word.partition("=")
             if value:
                 assert re.search(rf"\b{variable}\b", makefile), f"make knows no {variable}"
