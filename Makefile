@@ -9,9 +9,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
 
-# Options are read from make's command line only: in the environment names like DATA are too common.
-given = $(if $(findstring command,$(origin $(1))),$($(1)))
-option = $(if $(call given,$(1)),--$(2) '$(call given,$(1))')
+# Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
+# typed: make does not expand them, and recipes take them out of the environment, where no shell reads them.
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
+given = $(filter $(1),$(GIVEN))
+option = $(if $(call given,$(1)),--$(2)="$$$(1)")
+switch = $(if $(call given,$(1)),$(if $(filter-out 1,$($(1))),$(error $(1)=1 or nothing, not $(1)=$($(1))),--$(2)))
+
+# `$(call module,ARGS) MODULE ...` runs a module with more words, which ARGS holds, quoted as in a shell.
+module = $(RUN) $(if $(call given,$(1)),-c '$(SPLIT)' $(1),-m)
+SPLIT := import os, shlex, sys; _, name, *command = sys.argv; given = os.environ[name]; \
+  sys.excepthook = lambda kind, error, trace: print(f"error: {name}={given}: {error}", file=sys.stderr); \
+  os.execv(sys.executable, [sys.executable, "-m", *command, *shlex.split(given)])
 
 CONDA := $(filter $(shell sed -n 's/^name: *//p' environment.yml),$(notdir $(CONDA_PREFIX)))
 ifneq ($(CONDA),)
@@ -22,36 +32,49 @@ RUN := .venv/bin/python
 # The stamp carries the build of torch, so that a choice once made sticks and another one reinstalls.
 TORCH_BACKEND := $(if $(findstring command,$(origin TORCH_BACKEND)),$(TORCH_BACKEND),$(patsubst \
   .venv/.installed-%,%,$(wildcard .venv/.installed-*)))
+$(if $(filter-out auto cpu cu% rocm% xpu,$(TORCH_BACKEND)),$(error \
+  TORCH_BACKEND is cpu, xpu, auto or such as cu128 and rocm6.4, not $(TORCH_BACKEND)))
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow test-browser train flashcards reset progress student bench site lint lessons stamp clean
+.PHONY: help lab test test-slow test-browser train write flashcards reset progress student bench site lint lessons \
+  stamp clean
 
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+help: ## list the targets and their options
+	@awk -F '## ' '/^[a-z-]+:.* ## / {sub(/:.*/, "", $$1); printf "make %-12s %s\n", $$1, $$2} \
+	  /^## / {printf "%18s%s\n", "", $$2}' Makefile
 
-lab: $(READY) ## open the lessons in JupyterLab, in your own copies (DIR=notebooks for authors)
-	@$(RUN) -m tfm_lib lab $(call option,DIR,dir) -- $(call given,JUPYTER)
+lab: $(READY) ## open the lessons in JupyterLab, in your own copies
+## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
+	@$(call module,JUPYTER) tfm_lib lab $(call option,DIR,dir) --
 
 test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k masks' for a part)
-	$(RUN) -m pytest $(call given,ARGS)
+	@$(call module,ARGS) pytest
 
 test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
-	$(RUN) -m pytest -m slow -n 0 $(call given,ARGS)
+	@$(call module,ARGS) pytest -m slow -n 0
 
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
-	$(RUN) -m pytest -m browser -n 0 $(call given,ARGS)
+	@$(call module,ARGS) pytest -m browser -n 0
 
-train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0 WORKERS=2; RESUME=1 goes on)
-	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
-	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) \
-	  $(call option,TASK,task) $(call option,WORKERS,workers) $(if $(call given,SHIP),--ship)
+train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
+## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
+## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
+	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,MINUTES,minutes) \
+	  $(call option,STEPS,steps) $(call option,SEED,seed) $(call option,DEVICE,device) \
+	  $(call option,WORKERS,workers) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
+	  $(call switch,SHIP,ship)
+
+write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
+## MODEL=runs/NAME: another run; BEAMS=4: beam search; COUNT=3: several of each text
+	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
+	  $(call option,BEAMS,beams) $(call option,COUNT,count)
 
 flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
 	@$(RUN) -m tfm_lib flashcards
 
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
-	@$(RUN) -m tfm_lib reset $(or $(call given,LESSON),$(error Which lesson? For example: make reset LESSON=03))
+	@$(RUN) -m tfm_lib reset -- $(if $(call given,LESSON),"$$LESSON",$(error Which lesson? make reset LESSON=03))
 
 progress: $(READY) ## the exercises of all lessons, done and open
 	@$(RUN) -m tfm_lib progress
@@ -60,7 +83,8 @@ student: $(READY) ## for teachers: the lessons without solutions, in student_les
 	@$(RUN) -m tfm_lib student
 
 bench: $(READY) ## speed beside other implementations, about 10 minutes: writes benchmarks/speed.md
-	OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 $(RUN) -m benchmarks.speed $(call given,ARGS)
+## ARGS='--rounds 3' for a quicker look
+	@$(call module,ARGS) benchmarks.speed
 
 site: $(READY) ## the lessons as web pages, in site/, readable without any network
 	@$(RUN) -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' $(PAGES_NEED) || { \
@@ -88,9 +112,9 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 PAGES_NEED := sphinx myst_nb furo math_core ziamath
 
 # What is compared strictly runs on the CPU, with one thread, offline. Learners keep their GPU in lab and train.
-test test-slow test-browser site lessons: export OMP_NUM_THREADS = 1
-test test-slow test-browser site lessons: export CUDA_VISIBLE_DEVICES =
-test test-slow test-browser site lessons: export HF_HUB_OFFLINE = 1
+test test-slow test-browser bench site lessons: export OMP_NUM_THREADS = 1
+test test-slow test-browser bench site lessons: export CUDA_VISIBLE_DEVICES =
+test test-slow test-browser bench site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 
@@ -122,14 +146,14 @@ TORCH := torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+
 # uv takes the first Python 3.11 to 3.14 that it finds, or fetches one. PYTHON=... decides otherwise.
 .venv/bin/python: | $(UV)
 	@rm -rf .venv
-	@$(UV) venv --quiet --python '$(or $(PYTHON),$(SUPPORTED))' .venv || { \
+	@$(UV) venv --quiet --python "$${PYTHON:-$(SUPPORTED)}" .venv || { \
 	  echo "The course needs Python 3.11 to 3.14: install one, or name it: make lab PYTHON=/path/to/python3.12"; exit 1; }
 	@$@ -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { rm -rf .venv; \
-	  echo "$(PYTHON) is not Python 3.11 to 3.14; leave PYTHON out, or name another one."; exit 1; }
+	  echo "$$PYTHON is not Python 3.11 to 3.14; leave PYTHON out, or name another one."; exit 1; }
 SUPPORTED := >=3.11,<3.15
 
 .uv/bin/uv:
 	@echo "Fetching uv, which installs the rest."
-	@$(or $(PYTHON),python3) -m venv .uv || { rm -rf .uv; \
+	@"$${PYTHON:-python3}" -m venv .uv || { rm -rf .uv; \
 	  echo "Python could not make an environment. On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
 	@.uv/bin/python -m pip install --quiet 'uv>=0.8'

@@ -33,6 +33,8 @@ MAY_IMPORT = {
     "scoring": {"decoding", "newsroom", "pairs"},
     "tracing": {"attention", "model"},
     "pretrained": {"checkpoints", "model", "vocabulary"},
+    "texts": set(),
+    "writing": {"batches", "beam", "checkpoints", "model", "pretrained", "vocabulary"},
     "lessons": set(),
     "lab": {"lessons"},
     "checks": {"ask"},

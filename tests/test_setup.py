@@ -5,11 +5,13 @@ import importlib.metadata
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -335,31 +337,145 @@ def test_d2l_runs_under_current_numpy_pandas_and_scipy():
 # make.
 
 
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+LESSON = "LESSON=03"  # without it, `make reset` asks for one
+# What each target hands to Python, besides what `site` does with its checks and folders.
+COMMANDS = {
+    "help": [],
+    "lab": ["-m tfm_lib lab --"],
+    "test": ["-m pytest"],
+    "test-slow": ["-m pytest -m slow -n 0"],
+    "test-browser": ["-m sphinx", "-m pytest -m browser -n 0"],
+    "train": ["-m tfm_lib train"],
+    "write": ["-m tfm_lib write"],
+    "flashcards": ["-m tfm_lib flashcards"],
+    "reset": ["-m tfm_lib reset -- 03"],
+    "progress": ["-m tfm_lib progress"],
+    "student": ["-m tfm_lib student"],
+    "bench": ["-m benchmarks.speed"],
+    "site": ["-m sphinx"],
+    "lint": ["-m ruff check", "-m ruff format --check", "-m mypy tfm_lib"],
+    "lessons": ["-m tests.proof.author lessons"],
+    "stamp": ["-m tests.proof.author stamp"],
+    "clean": [],
+}
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Callable[..., list[list[str]]]:
+    """Runs make in a clone whose Python writes down how it was called: (target, options) -> its arguments."""
+    clone, environment = tmp_path / "clone", tmp_path / "tfm-course"
+    clone.mkdir()
+    (environment / "bin").mkdir(parents=True)
+    for name in ("Makefile", "environment.yml", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, clone)
+    (clone / "uv").touch()
+    (environment / ".tfm-installed").touch()
+    python = environment / "bin/python"
+    python.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, sys\n"
+        "if sys.argv[1] == '-c':\n"
+        "    if 'shlex' in sys.argv[2]:  # words of an option: they are split for real, and come back here\n"
+        "        code = f'import sys; sys.executable = {os.path.abspath(__file__)!r}; {sys.argv[2]}'\n"
+        "        os.execv(sys.executable, [sys.executable, '-c', code, *sys.argv[3:]])\n"
+        "    sys.exit()\n"
+        "if sys.argv[2] == 'sphinx':\n"
+        "    os.mkdir(sys.argv[-1])\n"
+        "    del sys.argv[3:]\n"
+        "open('called', 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+    )
+    python.chmod(0o755)
+
+    def run(*arguments: str, **variables: str) -> list[list[str]]:
+        (clone / "called").write_text("")
+        before = set(os.listdir(clone))
+        result = make(*arguments, cwd=clone, CONDA_PREFIX=str(environment), UV="./uv", **variables)
+        assert set(os.listdir(clone)) - before <= {"site"}, "something was executed"
+        if result.returncode:
+            raise ValueError(result.stdout + result.stderr)
+        return [json.loads(line) for line in (clone / "called").read_text().splitlines()]
+
+    return run
+
+
+def targets() -> list[str]:
+    return re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()
+
+
 @needs_make
-def test_make_lists_every_target_in_one_line_each():
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
-    assert targets == [
-        "help",
-        "lab",
-        "test",
-        "test-slow",
-        "test-browser",
-        "train",
-        "flashcards",
-        "reset",
-        "progress",
-        "student",
-        "bench",
-        "site",
-        "lint",
-        "lessons",
-        "stamp",
-        "clean",
+@pytest.mark.parametrize("target", [*COMMANDS, *sorted(set(targets()) - set(COMMANDS))])
+def test_each_target_runs_its_command(called, target):
+    ran = called(target, *([LESSON] if target == "reset" else []))
+    assert [" ".join(words) for words in ran] == COMMANDS[target]
+
+
+@needs_make
+def test_make_lists_every_target_and_all_its_options():
+    lines = make("help").stdout.splitlines()
+    assert [line for line in lines if len(line) > 100] == []
+    entries = re.findall(r"^make ([a-z-]+) +(\S.*(?:\n {18}\S.*)*)$", "\n".join(lines), re.MULTILINE)
+    assert [target for target, _ in entries] == targets() == list(COMMANDS)
+    assert sum(text.count("\n") + 1 for _, text in entries) == len(lines)
+    assert make().stdout.splitlines() == lines
+    for target, text in entries:
+        recipe = re.search(rf"^{target}:.*\n((?:(?:\t|##).*\n)*)", MAKEFILE, re.MULTILINE)[1]
+        options = re.findall(r"\$\(call (?:module|option|switch|given),(\w+)", recipe)
+        assert [name for name in options if not re.search(rf"\b{name}\b", text)] == [], target
+
+
+AS_TYPED = [
+    "it's a fire",
+    "costs $5",
+    "$$5 $HOME ${HOME}",
+    "a # b",
+    'say "hi"',
+    "back\\slash\\",
+    "two\nlines",
+    "--text",
+    "100%",
+    "a,b) c;d|e&f>g <h *",
+    "🔥 Zürich",
+    "$(shell touch executed)",
+    "$(touch executed)`touch executed`;touch executed",
+]
+
+
+@needs_make
+@pytest.mark.parametrize("value", AS_TYPED)
+def test_options_arrive_as_they_are_typed(called, value):
+    """Both expand what they can: make, and the shell to which it hands a recipe's line."""
+    options = {
+        "train": ["DATA", "MINUTES", "STEPS", "DEVICE", "SEED", "TASK", "WORKERS"],
+        "write": ["TEXT", "FILE", "MODEL", "BEAMS", "COUNT"],
+        "lab": ["DIR"],
+    }
+    for target, names in options.items():
+        [(_, _, _, *given)] = called(target, *(f"{name}={value}" for name in names))
+        assert set(given) - {"--"} == {f"--{name.lower()}={value}" for name in names}
+    assert called("reset", f"LESSON={value}") == [["-m", "tfm_lib", "reset", "--", value]]
+
+    # What is more words than one: quotes and backslashes join them, as in a shell, and nothing else is special.
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(f"error: ARGS={value}: {error}")):
+            called("test", f"ARGS={value}")
+    else:
+        assert called("test", f"ARGS={value}") == [["-m", "pytest", *words]]
+        assert called("lab", f"JUPYTER={value}") == [["-m", "tfm_lib", "lab", "--", *words]]
+    assert called("test-slow", "ARGS=-k 'masks or heads'") == [
+        ["-m", "pytest", "-m", "slow", "-n", "0", "-k", "masks or heads"]
     ]
-    lines = make().stdout.splitlines()
-    assert [line.split()[:2] for line in lines] == [["make", target] for target in targets]
-    assert all(len(line.split(maxsplit=2)) == 3 for line in lines)
+
+
+@needs_make
+def test_make_switches_on_what_is_1_and_nothing_else(called):
+    for name in ("RESUME", "REPLACE", "SHIP"):
+        assert called("train", f"{name}=1") == [["-m", "tfm_lib", "train", f"--{name.lower()}"]]
+        for value in ("0", "it's", "$(shell touch executed)"):
+            with pytest.raises(ValueError, match=re.escape(f"{name}=1 or nothing, not {name}={value}")):
+                called("train", f"{name}={value}")
 
 
 @needs_make
@@ -376,13 +492,21 @@ def test_make_uses_our_conda_environment_and_no_other(tmp_path):
 
 
 @needs_make
-def test_make_passes_on_what_is_given_on_its_command_line_only():
-    commands = make("-n", "train", "MINUTES=10", "SEED=3", "RESUME=1", DATA="/everywhere", DEVICE="cuda").stdout
-    _, given = commands.replace("\\\n", "").rsplit("-m tfm_lib train", 1)
-    assert given.split() == ["--minutes", "'10'", "--seed", "'3'", "--resume"]
-    assert "-m tfm_lib lab --dir 'notebooks'" in make("-n", "lab", "DIR=notebooks", LESSON="x").stdout
-    asked = make("-n", "reset", LESSON="03")
-    assert asked.returncode != 0 and "make reset LESSON=03" in asked.stderr
+def test_make_passes_on_what_is_given_on_its_command_line_only(called):
+    assert called("train", "SEED=3", "DEVICE=", DATA="/everywhere", RESUME="1") == [
+        ["-m", "tfm_lib", "train", "--seed=3"]
+    ]
+    assert called("test", ARGS="-k masks", TEXT="$(shell touch executed)") == [["-m", "pytest"]]
+    with pytest.raises(ValueError, match=r"Which lesson\? make reset LESSON=03"):
+        called("reset", LESSON="03")
+
+
+@needs_make
+def test_make_knows_the_builds_of_torch(clone):
+    assert (
+        "TORCH_BACKEND is cpu, xpu, auto or such as cu128"
+        in make("lab", "TORCH_BACKEND=gpu", cwd=clone, UV="./uv").stderr
+    )
 
 
 @needs_make
@@ -401,6 +525,7 @@ def test_make_measures_on_one_thread_but_leaves_learners_their_gpu(clone):
         "train": ":7::",
         "test": "1::1:",
         "test-slow": "1::1:",
+        "bench": "1::1:",
         "lessons": "1::1:",
     }.items():
         assert make("--silent", target, cwd=clone, UV="./uv", **given).stdout.splitlines()[-1] == expected
@@ -519,8 +644,8 @@ def test_commands_named_are_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`(make [^`]*)`", text))
-    for line in re.findall(r"^make ([^#\n]*)", blocks, re.MULTILINE):
-        for word in line.split():
+    for line in re.findall(r"^make ([^#>\n]*)", blocks, re.MULTILINE):
+        for word in shlex.split(line):
             variable, _, value = word.partition("=")
             if value:
                 assert re.search(rf"\b{variable}\b", makefile), f"make knows no {variable}"

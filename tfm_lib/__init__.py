@@ -4,11 +4,11 @@ masks -> attention -> positions -> layers -> model    the model
 newsroom, pairs, vocabulary -> batches                its data
 checkpoints -> training -> workers, tasks             how it learns
 next_token -> decoding -> beam, scoring, tracing      how it writes, is judged, is looked into
-pretrained                                            what ships
+pretrained -> writing                                 what ships, and a trained model at work
 lessons                                               the one table of lessons, and where their files lie
 show/                                                 figures, and the controls around them
 ask/                                                  questions, quiz, flashcards, exercises with their checks
-lab, __main__                                         the commands behind make
+texts, lab, __main__                                  the commands behind make
 
 One legend of axes, used in every shape comment:
 

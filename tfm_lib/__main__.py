@@ -1,13 +1,15 @@
-"""The commands behind make: lab, reset, student, progress, flashcards and train."""
+"""The commands behind make: lab, reset, student, progress, flashcards, train and write."""
 
 import argparse
 import io
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,6 +152,58 @@ def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder:
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
 
 
+def write(args: argparse.Namespace) -> None:
+    """Summarize texts: a line of standard output for each; what is to be said about one goes to standard error.
+
+    With a count above 1, a line per summary: its probability and it, after the number of the file's line. A text that
+    can't be summarized leaves an empty line, or none under a count, and the exit status is 1.
+    """
+    from tfm_lib.texts import check_text, open_texts
+    from tfm_lib.writing import ROWS, Summarizer
+
+    if args.text is not None and args.file is not None:
+        raise ValueError("a text and a file are two things to summarize; give one of them")
+    if args.text is None and args.file is None and sys.stdin.isatty():
+        raise ValueError("what to summarize? make write TEXT='...' or FILE=texts.txt; without make, --text or --file")
+    if args.text is not None:
+        name, lines = "the text", iter([check_text(args.text)])
+    else:
+        name, lines = open_texts(args.file or "-")
+    summarizer = Summarizer.load(args.model)
+    _say(f"Model: {summarizer.name}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as the texts are read
+    at_once = 1 if name == "standard input" and sys.stdin.isatty() else ROWS  # who types waits for an answer
+    numbered, number, failed = enumerate(lines, start=1), 0, False
+    try:
+        while batch := list(islice(numbered, at_once)):
+            found = iter(summarizer.candidates([x for _, x in batch if isinstance(x, str)], args.count, args.beams))
+            for number, text in batch:
+                where, first = (name, []) if args.text is not None else (f"{name}, line {number}", [str(number)])
+                if isinstance(text, ValueError):
+                    failed = True
+                    _say(f"error: {where}: {text}")
+                    print(end="\n" if args.count == 1 else "")
+                    continue
+                for remark in summarizer.remarks(text):
+                    _say(f"{where}: {remark}")
+                for summary, probability in next(found):
+                    line = " ".join(summary.split())
+                    print(*([*first, f"{probability:.3g}", line] if args.count > 1 else [line]), sep="\t")
+            sys.stdout.flush()
+    except BrokenPipeError:  # who reads wants no more; what is still in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if not number:
+        raise ValueError(f"{name}: no texts in it; give each a line, or a single one with TEXT='...' or --text")
+    if failed:
+        sys.exit(1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def flashcards(args: argparse.Namespace) -> None:
     """Write the questions of all lessons as an Anki deck."""
     from tfm_lib.ask.flashcards import write_deck
@@ -204,6 +258,14 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
     command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")
     command.set_defaults(run=train)
+
+    command = commands.add_parser("write", help="summarize texts with a trained model")
+    command.add_argument("--text", help="what to summarize")
+    command.add_argument("--file", help="a text per line, or JSONL with article; - is standard input")
+    command.add_argument("--model", help="a run's folder or checkpoint, or newsroom, which ships (the newest in runs/)")
+    command.add_argument("--beams", type=int, help="of beam search, as many as summaries are wanted unless given")
+    command.add_argument("--count", type=int, default=1, help="summaries per text, with their probabilities (1)")
+    command.set_defaults(run=write)
 
     command = commands.add_parser("flashcards", help="the questions of all lessons as a deck for Anki")
     command.add_argument("--out", type=Path, default=Path("flashcards.apkg"), help="where to (flashcards.apkg)")
