@@ -163,7 +163,9 @@ def test_a_cell_of_a_csv_may_be_long_and_the_limit_of_others_stays(tmp_path: Pat
     limit, pair = csv.field_size_limit(), Pair("word, " * 30_000 + "end", "b")
     assert len(pair.article) > limit
     assert read_pairs(write(tmp_path / "a.csv", [pair])) == [pair]
-    (tmp_path / "b.csv").write_text('article,summary\na,"b')
-    with pytest.raises(ValueError, match="after line 1: not CSV"):
-        read_pairs(tmp_path / "b.csv")
-    assert csv.field_size_limit() == limit
+    for number, (text, message) in enumerate([('a,"b', "not CSV"), ("a,b\n,b", "article is empty"), ("a", "cells")]):
+        broken = tmp_path / f"{number}.csv"
+        broken.write_text(f"article,summary\n{text}", encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_pairs(broken)
+        assert csv.field_size_limit() == limit
