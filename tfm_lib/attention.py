@@ -43,8 +43,7 @@ def _attention_by_any_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Te
     """The same where a kernel may turn a query that may attend to nothing into NaN, in its output or its gradient.
 
     No kernel ever sees such a query: it may attend to everything, and its result is thrown away. The CPU's kernels
-    need no such help, which costs up to a quarter of the time. Known cases: pytorch issues 163997, 167515 (MPS) and
-    196678 (cuDNN's backward).
+    need no such help, and it is not free. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
     """
     nothing_seen = ~mask.any(-1, keepdim=True)
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | nothing_seen, dropout_p=dropout)
