@@ -1,6 +1,6 @@
 """What length buckets save: one epoch in bucketed and in random batches, side by side.
 
-    OMP_NUM_THREADS=1 python benchmarks/buckets.py [FOLDER --title NAME]
+    OMP_NUM_THREADS=1 python -m benchmarks.buckets [FOLDER --title NAME]
 
 Without a folder the lengths are uneven ones of our own: 1,024 articles of 6 to 64 tokens, log-normal around 24,
 summaries a third as long. Both kinds of batches hold the same number of pairs on average, and the rounds take turns,
@@ -9,12 +9,13 @@ so that other work on the machine hits both. The clock counts the process's CPU 
 
 import argparse
 import random
-import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import torch
 
+from benchmarks.turns import ratios, take_turns
 from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pairs import read_splits
@@ -39,7 +40,7 @@ def real(folder: Path) -> tuple[Examples, int]:
     return encode_pairs(pairs[:256], vocabulary, 512, 512), len(vocabulary)
 
 
-def measure(examples: Examples, vocab_size: int, max_tokens: int) -> dict[str, dict[str, float]]:
+def measure(examples: Examples, vocab_size: int, max_tokens: int, rounds: int = ROUNDS) -> dict[str, dict[str, float]]:
     """For each kind of batches: their number, the share of padding, the CPU seconds of an epoch."""
     bucketed = plan_batches(examples, max_tokens)
     order = list(range(len(examples)))
@@ -50,17 +51,16 @@ def measure(examples: Examples, vocab_size: int, max_tokens: int) -> dict[str, d
     config = TransformerConfig(vocab_size=vocab_size, d_model=128, d_ff=512, num_encoder_layers=2, num_decoder_layers=2)
     model = Transformer(config)
     optimizer = make_optimizer(model)
-    seconds: dict[str, list[float]] = {name: [] for name in plans}
-    for round_ in range(ROUNDS + 1):
-        for name, plan in plans.items():
-            batches = [
-                Batch.of([examples.articles[i] for i in rows], [examples.summaries[i] for i in rows]) for rows in plan
-            ]
-            begin = time.process_time()
-            for batch in batches:
-                train_step(model, batch, optimizer, Recipe(steps=1), rate=1e-4)
-            if round_:  # the first one warms up
-                seconds[name].append(time.process_time() - begin)
+    batches = {
+        name: [Batch.of([examples.articles[i] for i in rows], [examples.summaries[i] for i in rows]) for rows in plan]
+        for name, plan in plans.items()
+    }
+
+    def epoch(batches: list[Batch]) -> None:
+        for batch in batches:
+            train_step(model, batch, optimizer, Recipe(steps=1), rate=1e-4)
+
+    seconds = take_turns({name: partial(epoch, own) for name, own in batches.items()}, rounds)
     used = sum(map(len, examples.articles)) + sum(len(ids) + 1 for ids in examples.summaries)
     report = {}
     for name, plan in plans.items():
@@ -70,8 +70,8 @@ def measure(examples: Examples, vocab_size: int, max_tokens: int) -> dict[str, d
             for rows in plan
         )
         report[name] = {"batches": len(plan), "padding": 1 - used / places, "seconds": median(seconds[name])}
-    ratios = [one / other for one, other in zip(seconds["random"], seconds["bucketed"], strict=True)]
-    report["ratio"] = {"median": median(ratios), "min": min(ratios), "max": max(ratios)}
+    row = ratios(seconds, "random")["bucketed"]
+    report["ratio"] = {name: row[name] for name in ("median", "min", "max")}
     return report
 
 

@@ -2,8 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.changes [--rounds 9]
 
-"Before" and "after" take turns, so that other work on the machine hits both; the clock counts the CPU time of this
-process, with one thread. A ratio above 1 means that the change helps. Writes changes.json and changes.md.
+Writes changes.json and changes.md, which begins with METHOD.
 """
 
 import argparse
@@ -44,6 +43,12 @@ KINDS = {
     "Adam": ("adam",),
     "softmax and norms": ("softmax", "layer_norm", "nll_loss"),
 }
+METHOD = """\
+"Before" and "after" take turns, so that other work on the machine hits both; the clock counts the CPU time of this
+process, with one thread. A ratio above 1 means that the change helps. Written by `benchmarks/changes.py`.
+Training: d_model 128, 2 + 2 layers, dropout 0.1, 64 pairs of 32 and 16 tokens, fused Adam unless said
+otherwise. Attention alone: 8 heads of width 64, forward and backward.
+"""
 Step = Callable[[], object]
 
 
@@ -142,8 +147,7 @@ def changes() -> dict[str, tuple[Step, Step]]:
 
 def bucketing(rounds: int) -> dict[str, float]:
     """Batches of like lengths instead of random ones, over an epoch, as `buckets.py` measures it."""
-    buckets.ROUNDS = rounds
-    report = buckets.measure(*buckets.uneven(), 2560)
+    report = buckets.measure(*buckets.uneven(), 2560, rounds)
     return {**report["ratio"], "ms before": 1000 * report["random"]["seconds"]}
 
 
@@ -213,9 +217,7 @@ def measure(rounds: int) -> dict:
 
 def table(results: dict) -> str:
     """The same as Markdown."""
-    lines = ["# One change at a time", "", *(__doc__ or "").splitlines()[4:6]]
-    lines += ["Training: d_model 128, 2 + 2 layers, dropout 0.1, 64 pairs of 32 and 16 tokens, fused Adam unless said"]
-    lines += ["otherwise. Attention alone: 8 heads of width 64, forward and backward.", ""]
+    lines = ["# One change at a time", "", METHOD]
     lines += [f"- {name}: {value}" for name, value in results["machine"].items()]
     lines += ["", "| change | times as fast (least to most) | ms before |", "|---|---|---|"]
     for name, row in sorted(results["changes"].items(), key=lambda item: -item[1]["median"]):

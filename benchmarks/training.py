@@ -18,10 +18,10 @@ import torch
 
 from tfm_lib.__main__ import parser
 from tfm_lib.checkpoints import History, load_checkpoint
+from tfm_lib.scoring import LABELS
 from tfm_lib.tasks import choose
 
 HERE = Path(__file__).parent
-MEASURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
 
 
 def run(command: argparse.Namespace, seed: int) -> dict:
@@ -86,7 +86,7 @@ def page(report: dict) -> str:
         for r in runs
     ]
     for name, scores in first["test_sets"].items():
-        measures = {key: label for key, label in MEASURES.items() if key in scores["scores"]["model"]}
+        measures = {key: label for key, label in LABELS.items() if key in scores["scores"]["model"]}
         lines += ["", f"The {name}, {scores['pairs']:,} pairs, in percent (ROUGE is F1):", ""]
         lines += ["| | " + " | ".join(measures.values()) + " |", "|---|" + "---|" * len(measures)]
         for row in scores["scores"]:

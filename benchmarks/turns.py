@@ -4,7 +4,7 @@ import os
 import platform
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +13,7 @@ from statistics import median
 import torch
 
 
-def take_turns(tasks: dict[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
+def take_turns(tasks: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
     """CPU seconds of one call of each task, a figure a round; a first round warms up and is thrown away.
 
     The order is drawn anew in each round, so that other work on the machine hits all alike.

@@ -1,5 +1,6 @@
 """Attention by hand and by loop, against torch's kernel and nn.MultiheadAttention."""
 
+import re
 from math import sqrt
 
 import pytest
@@ -8,10 +9,13 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import tfm_lib.attention
 from tests.references import copy_attention, randomize
 from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
 from tfm_lib.masks import causal_mask
+from tfm_lib.model import TransformerConfig
 from tfm_lib.tracing import record_attention
 
 DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
@@ -146,7 +150,7 @@ def test_additive_attention_takes_widths_that_differ():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: MultiHeadAttention(10, 3), ValueError, "d_model=10 and num_heads=3.*d_model=9"),
+        (lambda: MultiHeadAttention(10, 3), ValueError, "d_model=10 and num_heads=3.*d_model=12 and num_heads=3"),
         (lambda: MultiHeadAttention(8, 0), ValueError, "num_heads=0"),
         (lambda: attention_weights(torch.zeros(2, 3), torch.zeros(2, 4)), ValueError, "width 3.*width 4"),
         (lambda: attention(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)), ValueError, "4 keys and 5 values"),
@@ -161,3 +165,78 @@ def test_additive_attention_takes_widths_that_differ():
 def test_wrong_input_is_refused_with_both_numbers(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def emptied(dtype: torch.dtype) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Query, key, value, and a mask in which one query of each head and a whole example may attend to nothing."""
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True) for length in (5, 7, 7)]
+    mask = torch.rand(2, 1, 5, 7) < 0.6
+    mask[0, :, 2], mask[1] = False, False
+    return tensors, mask
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+def test_each_kernel_of_the_cpu_gives_zeros_for_a_query_that_sees_nothing(backend, dtype):
+    tensors, mask = emptied(dtype)
+    with sdpa_kernel(backend):
+        out = attention(*tensors, mask)
+        assert (out[0, :, 2] == 0).all() and (out[1] == 0).all() and (out[0, :, 0] != 0).any()
+        with torch.no_grad():
+            assert torch.equal(attention(*tensors, mask), out)
+        out.float().square().sum().backward()
+    assert all(tensor.grad.isfinite().all() for tensor in tensors)
+    assert (tensors[0].grad[0, :, 2] == 0).all() and (tensors[1].grad[1] == 0).all()
+
+
+def plain_kernel(query, key, value, attn_mask, dropout_p):
+    """As kernels did before torch 2.5, and some still do: a row of -inf is NaN, and so is its gradient."""
+    scores = query @ key.transpose(-2, -1) / sqrt(query.shape[-1])
+    return scores.masked_fill(~attn_mask, -torch.inf).softmax(-1) @ value
+
+
+def test_a_query_that_sees_nothing_gets_zeros_whatever_the_kernel_does(monkeypatch):
+    tensors, mask = emptied(torch.float64)
+    expected = attention(*tensors, mask)
+    expected.square().sum().backward()
+    gradients = [tensor.grad for tensor in tensors]
+    monkeypatch.setattr(F, "scaled_dot_product_attention", plain_kernel)
+    assert attention(*tensors, mask).isnan().any()  # what the guard is against
+    tensors, mask = emptied(torch.float64)
+    out = tfm_lib.attention._attention_by_any_kernel(*tensors, mask, 0.0)
+    assert torch.allclose(out, expected, atol=1e-12) and (out[1] == 0).all()
+    out.square().sum().backward()
+    assert all(torch.allclose(t.grad, g, atol=1e-12) for t, g in zip(tensors, gradients, strict=True))
+
+
+@pytest.mark.parametrize("mask", [torch.zeros(5, 1), torch.zeros(1, 1, 1, 7)], ids=str)
+def test_the_guard_takes_masks_of_two_axes_and_of_one_key(mask):
+    tensors, _ = emptied(torch.float32)
+    assert (tfm_lib.attention._attention_by_any_kernel(*tensors, mask.bool(), 0.0) == 0).all()
+
+
+def test_other_devices_are_guarded():
+    tensors, mask = emptied(torch.float32)
+    with pytest.raises(ZeroDivisionError), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tfm_lib.attention._attention_by_any_kernel", lambda *arguments: 1 / 0)
+        attention(*[tensor.to("meta") for tensor in tensors], mask.to("meta"))
+
+
+@pytest.mark.parametrize("dropout", [-1, -0.1, 1.0, float("nan")])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match=r"dropout is a probability in \[0, 1\)"):
+        MultiHeadAttention(8, 2, dropout=dropout)
+
+
+@given(st.integers(-3, 40), st.integers(-2, 9))
+def test_the_width_that_an_error_names_fits_everywhere(d_model, num_heads):
+    try:
+        MultiHeadAttention(d_model, num_heads)
+    except ValueError as error:
+        named = dict(re.findall(r"(d_model|num_heads)=(\d+)", str(error).partition("choose")[2]))
+        sizes = {name: int(value) for name, value in named.items()}
+        MultiHeadAttention(**sizes)
+        TransformerConfig(vocab_size=5, **sizes)
+    else:
+        assert d_model > 0 and num_heads > 0 and d_model % num_heads == 0

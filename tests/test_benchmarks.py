@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import learning, report, speed
+from benchmarks import buckets, changes, learning, report, speed
 from benchmarks.peers import PEERS
 
 FOLDER = Path(speed.__file__).parent
@@ -109,3 +109,21 @@ def test_the_readme_says_how_long_it_takes_to_learn():
     for run in json.loads((FOLDER / "newsroom.json").read_text())["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "The small stories are learned in about a minute." in readme
+
+
+def test_the_page_of_changes_is_made_of_its_record():
+    record = json.loads((FOLDER / "changes.json").read_text(encoding="utf-8"))
+    assert changes.table(record) == (FOLDER / "changes.md").read_text(encoding="utf-8")
+
+
+def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
+    asked = []
+
+    def take_turns(tasks, rounds):
+        asked.append(rounds)
+        return {"random": [2.0, 3.0, 9.0], "bucketed": [1.0, 2.0, 3.0]}
+
+    monkeypatch.setattr(buckets, "take_turns", take_turns)
+    report = buckets.measure(*buckets.uneven(64), 2560, 3)
+    assert asked == [3] and report["ratio"] == {"median": 2.0, "min": 1.5, "max": 3.0}
+    assert (report["random"]["seconds"], report["bucketed"]["seconds"]) == (3.0, 2.0)

@@ -499,3 +499,27 @@ def test_twenty_wild_answers_do_no_harm(exercise, impatient):
     assert len(answers) >= 20
     for _, answer in answers:
         assert_harmless(exercise, answer)
+
+
+def test_a_progress_file_that_cannot_be_read_stops_no_exercise(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_file, "path", lambda: tmp_path / "progress.json")
+    (tmp_path / "progress.json").mkdir()
+    checks.check("attention.scaled", None)
+    checks.check("attention.scaled", lambda *arguments, **names: 1 / 0)
+    assert "Your progress could not be kept" in capsys.readouterr().out
+    checks.progress()
+    assert "could not be read, so all exercises are shown as open" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.json"], "no part is left behind"
+
+
+def test_a_progress_file_of_somebody_else_is_left_as_it_is(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "progress.json"
+    kept.write_text('{"attention.scaled": "right"}', encoding="utf-8")
+    monkeypatch.setattr(progress_file, "path", lambda: kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+        )
+        checks.check("attention.scaled", lambda *arguments, **names: 1 / 0)
+        assert "could not be kept: [Errno 13] Permission denied" in capsys.readouterr().out
+    assert progress_file.load(kept) == {"attention.scaled": "right"}

@@ -137,3 +137,8 @@ def test_wrong_ids_and_counts_are_refused():
         padding_mask([[1, 2, 0]], 0)
     with pytest.raises(ValueError, match="negative, got -1 and 0"):
         causal_mask(-1)
+
+
+def test_lengths_that_are_no_tensor_are_refused():
+    with pytest.raises(TypeError, match=r"got list; use torch\.tensor\(lengths\)"):
+        length_mask([2, 3], 4)

@@ -1,5 +1,6 @@
 """The whole model: equal to nn.Transformer, without leaks, tied, and sane at the start."""
 
+import re
 from dataclasses import FrozenInstanceError
 from math import log
 
@@ -189,7 +190,7 @@ def test_the_configuration_is_the_papers_and_frozen():
         (dict(d_model=10, num_heads=4), "d_model=10 and num_heads=4.*d_model=8"),
         (dict(num_heads=0), "num_heads must be at least 1"),
         (dict(num_decoder_layers=0), "num_decoder_layers"),
-        (dict(d_model=15, num_heads=5), "even d_model, got 15; use 16"),
+        (dict(d_model=15, num_heads=5), "must be even, got 15; use 20, or learned"),
         (dict(dropout=1.0), r"\[0, 1\), got 1.0"),
         (dict(activation="tanh"), "relu, gelu, silu, got 'tanh'"),
         (dict(positions="rotary"), "'sinusoidal' or 'learned', got 'rotary'"),
@@ -223,3 +224,23 @@ def test_wrong_ids_are_refused():
             model(bad, good)
     with pytest.raises(ValueError, match="513 positions.*only 512.*max_length=513"):
         model(good, random_ids(1, 513))
+
+
+@pytest.mark.parametrize(("d_model", "heads"), [(10, 3), (9, 3), (21, 7), (22, 7), (1, 1), (7, 8), (2, 3)])
+def test_the_fix_of_a_wrong_width_works_at_once(d_model, heads):
+    with pytest.raises(ValueError) as error:
+        TransformerConfig(vocab_size=5, d_model=d_model, num_heads=heads)
+    [width] = re.findall(r"(?:choose for example d_model=|use )(\d+)", str(error.value))
+    TransformerConfig(vocab_size=5, d_model=int(width), num_heads=heads)
+
+
+def test_ids_are_refused_with_the_fix_for_their_type_or_their_axes():
+    embedding = small().encoder.embedding
+    for bad, words in [
+        (torch.zeros(2, 3), r"integers, got torch.float32; use ids.long\(\)"),
+        (torch.zeros(3), r"integers, got torch.float32; use ids.long\(\)"),
+        (torch.zeros(3).long(), r"\(batch, length\), got \(3,\); for one sequence use ids\[None\]"),
+        (torch.zeros(1, 2, 3).long(), r"\(batch, length\), got \(1, 2, 3\); give each sequence a row"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            embedding(bad)

@@ -131,3 +131,41 @@ def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
     write(tmp_path / "train.csv", MANY)
     with pytest.raises(ValueError, match="2 files named train"):
         read_splits(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (rb'{"article": "a \ud83d", "summary": "b"}', r"line 2: article has half of a character \('\\ud83d'\); write"),
+        (rb'{"article": "a", "summary": "\udc00 b"}', r"line 2: summary has half of a character \('\\udc00'\)"),
+        (b"[" * 200_000, "line 2: brackets nested too deeply; keep article and summary"),
+        (b'{"article": "a", "summary": "b", "more": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "line 2: brackets"),
+    ],
+    ids=["first half", "second half", "open brackets", "another field"],
+)
+def test_json_that_python_reads_but_nobody_can_use_is_named_with_line_and_fix(
+    tmp_path: Path, line: bytes, message: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD + line)
+    with pytest.raises(ValueError, match=message) as error:
+        read_pairs(path)
+    assert str(error.value).startswith(str(path)) and str(error.value).isascii()
+
+
+def test_both_halves_of_a_character_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(rb'{"article": "a \ud83d\ude00", "summary": "b"}')
+    assert read_pairs(path) == [Pair("a \U0001f600", "b")]
+
+
+def test_a_cell_of_a_csv_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:
+    limit, pair = csv.field_size_limit(), Pair("word, " * 30_000 + "end", "b")
+    assert len(pair.article) > limit
+    assert read_pairs(write(tmp_path / "a.csv", [pair])) == [pair]
+    for number, (text, message) in enumerate([('a,"b', "not CSV"), ("a,b\n,b", "article is empty"), ("a", "cells")]):
+        broken = tmp_path / f"{number}.csv"
+        broken.write_text(f"article,summary\n{text}", encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_pairs(broken)
+        assert csv.field_size_limit() == limit

@@ -1,16 +1,20 @@
 """Scoring: numbers that can be counted by hand, and baselines on articles whose nearest is plain to see."""
 
 import json
+import random
 
 import pytest
 import torch
+from rouge_score.rouge_scorer import RougeScorer
 
 from tfm_lib.batches import encode_pairs
 from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import compose
 from tfm_lib.pairs import Pair, Splits
+from tfm_lib.rouge import ANY_LANGUAGE, ENGLISH, rouge_l_of_beginnings, tokenizer_for, unicode_words
 from tfm_lib.scoring import (
+    Baselines,
     baselines,
     choose_k,
     evaluate,
@@ -144,3 +148,77 @@ def test_summaries_stand_in_the_order_of_their_articles() -> None:
     alone = [vocabulary.decode(greedy(model, torch.tensor([ids]), 5)[0].tolist()) for ids in examples.articles]
     assert len(set(alone)) > 1
     assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone
+
+
+@pytest.mark.parametrize("text", ["привет мир", "Ü", "你好", "สวัสดี", "हिन्दी", "ça va", "🎉", "?!", "42", "a"])
+def test_every_text_equals_itself(text: str) -> None:
+    assert score([text], [text]).rouge1 == score([text], [text]).rougeL == 1
+    assert score([text], ["completely other words"]).rouge1 == 0
+
+
+def test_words_of_any_language_by_hand() -> None:
+    assert score(["Mädchen"], ["Rädchen"]).rouge1 == 0, "they have a part in common, but no word"
+    assert score(["STRASSE, schön"], ["straße schön"]).rouge1 == 1, "case and marks do not count"
+    assert score(["привет мир"], ["привет всем"]).rouge1 == 0.5
+    assert score(["东京 iPhone 发布"], ["东京 iPad 发布"]).rouge1 == pytest.approx(4 / 5), "东, 京, the name, 发, 布"
+    assert unicode_words("हिन्दी में") == ["हिन्दी", "में"], "vowel signs are parts of words"
+    assert unicode_words("e\u0301te\u0301 \uff21\uff22") == ["été", "ab"], "one way to write each character"
+
+
+@pytest.mark.parametrize(
+    "text", ["Floods closed 3 roads, don't they?", "The café's re-opening: $1,000!", "closed_roads  x-y"]
+)
+def test_english_is_scored_as_published(text: str) -> None:
+    reference = "storms and floods closed the café road 3 times"
+    published = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True).score(reference, text)
+    references = [reference] + ["a reference of more English words"] * 20  # so that é is one letter of many
+    scores = score([text] + [""] * 20, references)
+    assert published["rouge1"].fmeasure > 0
+    for name, value in published.items():
+        assert getattr(scores, name) == pytest.approx(value.fmeasure / 21, abs=0)
+
+
+def test_a_tokenizer_is_chosen_by_one_letter_of_two_hundred() -> None:
+    assert tokenizer_for(["a" * 199 + "é"]) is ENGLISH and tokenizer_for(["a" * 198 + "é"]) is ANY_LANGUAGE
+    assert tokenizer_for(["42"]) is ENGLISH
+
+
+def test_all_beginnings_have_the_rouge_l_of_the_published_scorer() -> None:
+    draw = random.Random(0)
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    for _ in range(100):
+        summary, article = (
+            " ".join(draw.choices(["storm", "Storms", "a", "it's", "harbor", "-", "closed"], k=draw.randrange(1, 9)))
+            for _ in range(2)
+        )
+        words = article.split()
+        expected = [scorer.score(summary, first_words(article, k))["rougeL"].fmeasure for k in range(len(words) + 1)]
+        assert rouge_l_of_beginnings(summary, words, ENGLISH.split) == expected
+
+
+def test_k_counts_an_article_of_fewer_words_as_a_whole() -> None:
+    # ROUGE-L of the first 1, 2, 3 words: 1/2, 4/5, 1 for the first pair, and 1 each time for the second.
+    assert choose_k([Pair("a b c", "a b c"), Pair("storm", "storm")]) == 3
+
+
+def test_k_is_chosen_with_the_words_of_the_language() -> None:
+    assert choose_k([Pair("привет мир снова и снова", "привет мир")] * 2) == 2
+
+
+def test_one_tokenizer_for_a_whole_table_which_says_so() -> None:
+    russian = [Pair("вчера буря закрыла порт", "буря закрыла порт"), Pair("команда выиграла матч", "команда выиграла")]
+    table = evaluate(["буря закрыла порт"], Splits(russian, russian, [Pair("storm", "storm буря закрыла порт")]))
+    assert str(table).splitlines()[-1] == "ROUGE counts Unicode words, characters where a script has no blanks."
+    assert table.scores["model"].rouge1 == pytest.approx(6 / 7)
+    assert table.to_dict()["rouge counts"] == "Unicode words, characters where a script has no blanks"
+    assert evaluate(["a", "b"], SPLITS).to_dict()["rouge counts"] == "words stemmed as English"
+
+
+def test_baselines_made_once_serve_every_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Baselines(TRAIN, DEV)
+    for test in (TEST, TRAIN):
+        splits, texts = Splits(TRAIN, DEV, test), ["a late storm"] * len(test)
+        fresh = evaluate(texts, splits)
+        with monkeypatch.context() as patch:
+            patch.setattr("tfm_lib.scoring.choose_k", None)
+            assert evaluate(texts, splits, made=made) == fresh

@@ -61,3 +61,18 @@ def test_depth_limits_the_look_and_no_hook_stays():
         "output",
     ]
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_recordings_nest_and_keep_a_callers_own_on_weights():
+    model, seen = small(), []
+    own = model.encoder.layers[0].self_attention
+    own.on_weights = seen.append
+    with record_attention(model) as outer:
+        with record_attention(model) as inner:
+            model(random_ids(2, 6), random_ids(2, 4))
+        assert outer.keys() == inner.keys() and all(torch.equal(outer[name], inner[name]) for name in inner)
+        recorded = dict(inner)
+        model(random_ids(1, 3), random_ids(1, 2))
+    assert {weights.shape[0] for weights in outer.values()} == {1}, "the outer block goes on after the inner one"
+    assert all(inner[name] is weights for name, weights in recorded.items()), "the inner one does not"
+    assert [weights.shape[0] for weights in seen] == [2, 1] and own.on_weights == seen.append

@@ -3,7 +3,8 @@
 masks -> attention -> positions -> layers -> model    the model
 newsroom, pairs, vocabulary -> batches                its data
 checkpoints -> training -> workers, tasks             how it learns
-next_token -> decoding -> beam, scoring, tracing      how it writes, is judged, is looked into
+next_token -> decoding -> beam, tracing               how it writes, is looked into
+rouge -> scoring                                      how it is judged
 pretrained -> writing                                 what ships, and a trained model at work
 lessons                                               the one table of lessons, and where their files lie
 show/                                                 figures, and the controls around them

@@ -137,11 +137,12 @@ def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder:
 
     texts: list[str] = []
     record: dict[str, object] = {"seconds": seconds}  # of this command's training
+    made = scoring.Baselines(task.splits.train, task.splits.dev)
     for name, (splits, stories) in task.test_sets().items():
         examples = task.encode(splits.test, vocabulary)
         print(f"Scoring the {name}: {examples}", flush=True)
         summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
-        table = scoring.evaluate(summaries, splits, stories)
+        table = scoring.evaluate(summaries, splits, stories, made)
         shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts.append(f"The {name}\n{table}")
         texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]

@@ -27,15 +27,44 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
 
     query (..., T, K), key (..., S, K), value (..., S, any width), mask (..., T, S) -> (..., T, width of value).
     dropout: the probability with which a weight is set to zero; the caller passes 0 outside training.
-    Raises ValueError or TypeError for widths, lengths or a mask that don't fit.
-    Source: Vaswani et al. 2017, equation 1; Dao et al. 2022 for the kernel.
+    A query that may attend to nothing gets zeros. Raises ValueError or TypeError for widths, lengths or a mask that
+    don't fit. Source: Vaswani et al. 2017, equation 1; Dao et al. 2022 for the kernel.
     """
     _check_widths(query, key)
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"every key needs one value, got {key.shape[-2]} keys and {value.shape[-2]} values")
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]), query.device)
+        if query.device.type != "cpu":
+            return _attention_by_any_kernel(query, key, value, mask, dropout)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+
+def _attention_by_any_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    """The same where a kernel may turn a query that may attend to nothing into NaN, in its output or its gradient.
+
+    No kernel ever sees such a query: it may attend to everything, and its result is thrown away. The CPU's kernels
+    need no such help, and it is not free. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
+    """
+    nothing_seen = ~mask.any(-1, keepdim=True)
+    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | nothing_seen, dropout_p=dropout)
+    return mixed.masked_fill(nothing_seen, 0.0)
+
+
+def check_heads(d_model: int, num_heads: int) -> None:
+    """Raise ValueError unless d_model can be split among the heads."""
+    if d_model < 1 or num_heads < 1 or d_model % num_heads:
+        step = 2 * max(1, num_heads)  # a multiple of it is even, too, as sinusoids want
+        raise ValueError(
+            f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}; "
+            f"choose for example d_model={step * max(1, round(d_model / step))} and num_heads={max(1, num_heads)}"
+        )
+
+
+def check_dropout(dropout: float) -> None:
+    """Raise ValueError unless it is a probability that leaves something over."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is a probability in [0, 1), got {dropout}; 0 switches it off")
 
 
 def _check_widths(query: Tensor, key: Tensor) -> None:
@@ -97,16 +126,14 @@ class MultiHeadAttention(nn.Module):
     query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
     positions are handed on to `attend`, which variants replace; the places of what a cache holds are not guessed.
     dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
-    Raises ValueError where num_heads does not divide d_model. Source: Vaswani et al. 2017, section 3.2.2.
+    Raises ValueError where num_heads does not divide d_model, or dropout is not in [0, 1).
+    Source: Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
-        if num_heads < 1 or d_model % num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}; "
-                f"choose for example d_model={max(1, num_heads) * max(1, d_model // max(1, num_heads))}"
-            )
+        check_heads(d_model, num_heads)
+        check_dropout(dropout)
         self.num_heads, self.width = num_heads, d_model // num_heads
         self.dropout = dropout
         self.query_proj = nn.Linear(d_model, d_model)

@@ -9,6 +9,12 @@ from tfm_lib.attention import Cache, MultiHeadAttention, Positions
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
+def check_activation(name: str) -> None:
+    """Raise ValueError unless it is one of `ACTIVATIONS`."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
+
+
 class FeedForward(nn.Module):
     """The same two-layer network at every position: (..., D) -> (..., d_ff) -> (..., D).
 
@@ -17,8 +23,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu") -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+        check_activation(activation)
         self.expand = nn.Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.contract = nn.Linear(d_ff, d_model)

@@ -13,9 +13,15 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """True at the keys that are real tokens. ids (B, S) -> (B, 1, 1, S)."""
     if not isinstance(ids, Tensor):
         raise TypeError(f"ids must be a tensor (batch, length), got {type(ids).__name__}; use torch.tensor(ids)")
-    if ids.dim() != 2:
-        raise ValueError(f"ids must have shape (batch, length), got {tuple(ids.shape)}; for one sequence use ids[None]")
+    check_rank(ids)
     return (ids != pad_id)[:, None, None, :]  # (B, 1, 1, S)
+
+
+def check_rank(ids: Tensor) -> None:
+    """Raise ValueError unless token ids have two axes."""
+    if ids.dim() != 2:
+        fix = "for one sequence use ids[None]" if ids.dim() == 1 else "give each sequence a row"
+        raise ValueError(f"token ids must have shape (batch, length), got {tuple(ids.shape)}; {fix}")
 
 
 def causal_mask(length: int, past: int = 0, device: torch.device | str | None = None) -> Tensor:
@@ -35,6 +41,8 @@ def length_mask(lengths: Tensor, max_length: int) -> Tensor:
 
     Raises TypeError unless the lengths are integers, ValueError for another rank or a length outside 0..S.
     """
+    if not isinstance(lengths, Tensor):
+        raise TypeError(f"lengths must be a tensor, got {type(lengths).__name__}; use torch.tensor(lengths)")
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}; convert them with lengths.long()")
     if lengths.dim() not in (1, 2):

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from tfm_lib.attention import Cache, Positions
-from tfm_lib.layers import ACTIVATIONS, DecoderLayer, EncoderLayer
-from tfm_lib.masks import causal_mask, padding_mask
-from tfm_lib.positions import LearnedPositions, SinusoidalPositions
+from tfm_lib.attention import Cache, Positions, check_dropout, check_heads
+from tfm_lib.layers import DecoderLayer, EncoderLayer, check_activation
+from tfm_lib.masks import causal_mask, check_rank, padding_mask
+from tfm_lib.positions import LearnedPositions, SinusoidalPositions, check_even
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,25 +47,19 @@ class TransformerConfig:
         for name in sizes.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        d_model, heads = self.d_model, self.num_heads
-        rules = [
-            (d_model % heads == 0, f"num_heads must divide d_model, got d_model={d_model} and num_heads={heads}; "
-             f"choose for example d_model={heads * max(1, d_model // heads)}"),
-            (0 <= self.dropout < 1, f"dropout is a probability in [0, 1), got {self.dropout}"),
-            (self.activation in ACTIVATIONS,
-             f"activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"),
-            (self.positions in ("sinusoidal", "learned"),
-             f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}"),
-            (self.positions == "learned" or d_model % 2 == 0,
-             f"sinusoids need an even d_model, got {d_model}; use {d_model + 1}, or positions='learned'"),
-            (self.position_offset >= 0, f"position_offset can't be negative, got {self.position_offset}"),
-            *((0 <= getattr(self, name) < self.vocab_size,
-               f"{name} must be an id of the vocabulary, 0..{self.vocab_size - 1}, got {getattr(self, name)}")
-              for name in ("pad_id", "start_id", "eos_id")),
-        ]  # fmt: skip
-        for holds, message in rules:
-            if not holds:
-                raise ValueError(message)
+        check_heads(self.d_model, self.num_heads)
+        check_dropout(self.dropout)
+        check_activation(self.activation)
+        if self.positions not in ("sinusoidal", "learned"):
+            raise ValueError(f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}")
+        if self.positions == "sinusoidal":
+            check_even(self.d_model, step=self.num_heads)  # both are odd here, so that the sum is even
+        if self.position_offset < 0:
+            raise ValueError(f"position_offset can't be negative, got {self.position_offset}")
+        for name in ("pad_id", "start_id", "eos_id"):
+            if not 0 <= getattr(self, name) < self.vocab_size:
+                last = self.vocab_size - 1
+                raise ValueError(f"{name} must be an id of the vocabulary, 0..{last}, got {getattr(self, name)}")
 
     @property
     def layer(self) -> dict[str, Any]:
@@ -103,11 +97,9 @@ class InputEmbedding(nn.Module):
     def _check(self, ids: Tensor) -> None:
         if not ids.numel():
             raise ValueError(f"token ids of shape {tuple(ids.shape)} hold no token; a text needs one at least")
-        if ids.dim() != 2 or ids.dtype.is_floating_point:
-            raise ValueError(
-                f"token ids must be integers of shape (batch, length), got {ids.dtype} of shape {tuple(ids.shape)}; "
-                "for one sequence use ids[None]"
-            )
+        if ids.dtype.is_floating_point:
+            raise ValueError(f"token ids must be integers, got {ids.dtype}; use ids.long()")
+        check_rank(ids)
         if ids.device.type == "cpu":  # a GPU's kernel refuses such ids itself, and reading them back would wait for it
             low, high = ids.aminmax()
             if low < 0 or high >= self.tokens.num_embeddings:

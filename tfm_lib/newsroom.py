@@ -75,14 +75,14 @@ def compose(
     for slot, name, pattern, example in [("who", who, r"\w+ \w+", PEOPLE[0]), ("where", where, r"\w+", PLACES[0])]:
         if not re.fullmatch(pattern, name):
             raise ValueError(f"{slot} must be a name such as {example!r}, got {name!r}")
-    told = {"who": who, "where": where, "when": when, "how_many": NUMBERS[how_many], "thing": thing}
-    core = phrasings[phrasing].format(**told)
-    beside = [*before, *after]
-    if any("{" in sentence or not sentence.strip() for sentence in beside):
+    names = {"who": who, "where": where, "when": when, "how_many": NUMBERS[how_many], "thing": thing}
+    core = phrasings[phrasing].format(**names)
+    fillers = [*before, *after]
+    if any("{" in sentence or not sentence.strip() for sentence in fillers):
         raise ValueError(
-            f"the sentences beside the story must be whole, with names for all that is in {{}}; got {beside}"
+            f"the sentences beside the story must be whole, with names for all that is in {{}}; got {fillers}"
         )
-    clash = {*words(f"{who} {where} {when} {NUMBERS[how_many]}")} & {*words(" ".join(beside))}
+    clash = {*words(f"{who} {where} {when} {NUMBERS[how_many]}")} & {*words(" ".join(fillers))}
     if clash:
         raise ValueError(f"the sentences beside the story name its own {', '.join(sorted(clash))}; name others there")
     sentences = [*before, *re.split(r"(?<=\.) ", core), *after]
@@ -188,7 +188,7 @@ def _draw(
     _, things, phrasings = EVENTS[event]
     when, how_many = random.choice(DAYS), random.choice(list(NUMBERS))
 
-    def beside(sentences: list[str], count: int) -> list[str]:
+    def fill(sentences: list[str], count: int) -> list[str]:
         return [
             sentence.format(
                 person=random.choice([name for name in people if name != who]),
@@ -201,5 +201,5 @@ def _draw(
 
     before, after = random.choice([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
     thing, phrasing = random.choice(list(things)), random.randrange(len(phrasings) - (not unheard))
-    sentences = {"before": beside(BEFORE, before), "after": beside(AFTER, after)}
+    sentences = {"before": fill(BEFORE, before), "after": fill(AFTER, after)}
     return compose(event, thing, who, where, when, how_many, phrasing=phrasing, **sentences)

@@ -45,6 +45,13 @@ def _pair(record: object, where: str) -> Pair:
         if not isinstance(record[field], str):
             kind = type(record[field]).__name__
             raise ValueError(f"{where}: {field} must be a string, got {kind}; write it as text or drop the pair")
+        try:
+            record[field].encode()
+        except UnicodeEncodeError as error:
+            half = record[field][error.start]
+            raise ValueError(
+                f"{where}: {field} has half of a character ({half!a}); write both halves or leave it out"
+            ) from error
         if not record[field].strip():
             raise ValueError(f"{where}: {field} is empty; fill it or drop the pair")
     return Pair(record["article"].strip(), record["summary"].strip())
@@ -71,21 +78,28 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
             record = json.loads(line)
         except ValueError as error:
             raise ValueError(f"{where}: not JSON ({error}); each line is one whole JSON object") from error
+        except RecursionError as error:
+            raise ValueError(f"{where}: brackets nested too deeply; keep article and summary alone") from error
         yield where, record
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
     rows = csv.DictReader((line for _, line in _lines(path)), strict=True)
     whole = 0  # the line on which the last whole record ended
+    records: list[tuple[str, object]] = []
+    usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
     try:
         for row in rows:
             whole = rows.line_num
             where = f"{path}, line {whole}"
             if None in row or None in row.values():
                 raise ValueError(f"{where}: not as many cells as the header; quote a text that holds commas")
-            yield where, row
+            records.append((where, row))
     except csv.Error as error:
         raise ValueError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error
+    finally:
+        csv.field_size_limit(usual)
+    yield from records
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:
@@ -126,12 +140,12 @@ def read_splits(path: Path, seed: int = 0) -> Splits:
             )
         path = inside[0]
     stem, ending = path.name.partition(".")[::2]
-    beside = [path.with_name(f"{name}.{ending}") for name in ("dev", "test")]
-    there = [other for other in beside if stem == "train" and other.is_file()]
-    if len(there) == 1:
-        raise ValueError(f"{path}: {there[0].name} is beside it alone; give both {beside[0].name} and {beside[1].name}")
-    if there:
-        return Splits(read_pairs(path), read_pairs(beside[0]), read_pairs(beside[1]))
+    dev, test = (path.with_name(f"{name}.{ending}") for name in ("dev", "test"))
+    found = [other for other in (dev, test) if stem == "train" and other.is_file()]
+    if len(found) == 1:
+        raise ValueError(f"{path}: {found[0].name} is beside it alone; give both {dev.name} and {test.name}")
+    if found:
+        return Splits(read_pairs(path), read_pairs(dev), read_pairs(test))
     return split_pairs(read_pairs(path), seed)
 
 

@@ -4,6 +4,15 @@ import torch
 from torch import Tensor, nn
 
 
+def check_even(d_model: int, step: int = 1) -> None:
+    """Raise ValueError unless sinusoids can fill d_model. `step` is by how much it may grow: the number of heads."""
+    if d_model < 2 or d_model % 2:
+        raise ValueError(
+            f"sinusoids come in pairs of a sine and a cosine, so d_model must be even, got {d_model}; "
+            f"use {d_model + step}, or learned positions"
+        )
+
+
 def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True) -> Tensor:
     """Sines and cosines of d_model / 2 frequencies -> (num_positions, d_model), float32.
 
@@ -11,11 +20,7 @@ def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True)
     interleaved: sine and cosine alternate (the paper); otherwise all sines stand before all cosines (Marian).
     Raises ValueError for an odd d_model. Source: Vaswani et al. 2017, section 3.5.
     """
-    if d_model < 2 or d_model % 2:
-        raise ValueError(
-            f"sinusoids come in pairs of a sine and a cosine, so d_model must be even, got {d_model}; "
-            f"use {d_model + 1}, or learned positions"
-        )
+    check_even(d_model)
     position = torch.arange(num_positions, dtype=torch.float64)[:, None]  # (P, 1)
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # (D/2,)
     # In float64, since float32 rounds the angle of a far position by more than 1e-4.

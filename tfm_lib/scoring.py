@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from statistics import fmean
 
 import numpy as np
@@ -12,9 +13,10 @@ from rouge_score.rouge_scorer import RougeScorer
 from tfm_lib.decoding import summarize  # noqa: F401, since notebooks import it from here, too
 from tfm_lib.newsroom import SLOTS, Story, read_slots
 from tfm_lib.pairs import Pair, Splits
+from tfm_lib.rouge import ENGLISH, Tokenizer, rouge_l_of_beginnings, tokenizer_for
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
-HEADS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
+LABELS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,16 @@ class Scores:
     slots: float | None = None  # of stories of the newsroom alone
 
 
-def score(summaries: Sequence[str], references: Sequence[str]) -> Scores:
+def score(summaries: Sequence[str], references: Sequence[str], tokenizer: Tokenizer | None = None) -> Scores:
     """Score summaries against one reference each.
 
-    Source: Lin 2004, "ROUGE", sections 2 and 3, as in `rouge-score`, with its stemmer. Raises ValueError where there
-    is not one summary for each reference.
+    tokenizer: what ROUGE counts as a word; chosen by the references if it is not given, for English as in
+    `rouge-score`, with its stemmer. Source: Lin 2004, "ROUGE", sections 2 and 3. Raises ValueError where there is not
+    one summary for each reference.
     """
     if len(summaries) != len(references) or not references:
         raise ValueError(f"{len(summaries)} summaries for {len(references)} references; give one each")
-    scorer = RougeScorer(ROUGE, use_stemmer=True)
+    scorer = RougeScorer(ROUGE, tokenizer=tokenizer or tokenizer_for(references))
     results = [scorer.score(reference, text) for text, reference in zip(summaries, references, strict=True)]
     means = {name: fmean(result[name].fmeasure for result in results) for name in ROUGE}
     return Scores(**means, exact=exact_match(summaries, references))
@@ -54,9 +57,9 @@ def slot_accuracy(summaries: Sequence[str], stories: Sequence[Story]) -> dict[st
     """
     if len(summaries) != len(stories) or not stories:
         raise ValueError(f"{len(summaries)} summaries for {len(stories)} stories; give one each")
-    told = [read_slots(text, story.event) for text, story in zip(summaries, stories, strict=True)]
+    read = [read_slots(text, story.event) for text, story in zip(summaries, stories, strict=True)]
     return {
-        slot: fmean(slots[slot] == story.slots[slot] for slots, story in zip(told, stories, strict=True))
+        slot: fmean(slots[slot] == story.slots[slot] for slots, story in zip(read, stories, strict=True))
         for slot in SLOTS
     }
 
@@ -66,17 +69,16 @@ def first_words(article: str, k: int) -> str:
     return " ".join(article.split()[:k])
 
 
-def choose_k(dev: Sequence[Pair]) -> int:
-    """How many first words of an article make the summary of the highest ROUGE-L on these pairs."""
+def choose_k(dev: Sequence[Pair], tokenizer: Tokenizer | None = None) -> int:
+    """How many first words of an article make the summary of the highest ROUGE-L on these pairs.
+
+    The tokenizer is that of `score`.
+    """
+    tokenizer = tokenizer or tokenizer_for(pair.summary for pair in dev)
     longest = max(len(pair.summary.split()) for pair in dev)
-    references = [pair.summary for pair in dev]
-
-    def rouge_l(k: int) -> float:
-        scorer = RougeScorer(["rougeL"], use_stemmer=True)
-        leads = [first_words(pair.article, k) for pair in dev]
-        return fmean(scorer.score(*both)["rougeL"].fmeasure for both in zip(references, leads, strict=True))
-
-    return max(range(1, longest + 1), key=rouge_l)
+    split = cache(tokenizer.split)
+    results = [rouge_l_of_beginnings(pair.summary, pair.article.split()[:longest], split) for pair in dev]
+    return max(range(1, longest + 1), key=lambda k: fmean(rouge_l[min(k, len(rouge_l) - 1)] for rouge_l in results))
 
 
 def most_frequent_summary(train: Sequence[Pair]) -> str:
@@ -90,6 +92,12 @@ def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[st
     Weights are (1 + ln count) * ln(training articles / those with the word). Source: Manning et al. 2008,
     "Introduction to Information Retrieval", sections 6.2 to 6.4.
     """
+    nearest = _nearest(train)
+    return [nearest(article) for article in articles]
+
+
+def _nearest(train: Sequence[Pair]) -> Callable[[str], str]:
+    """Weigh the training articles, once; give back what finds the nearest one's summary."""
     bags = [Counter(pair.article.lower().split()) for pair in train]
     containing = Counter(word for bag in bags for word in bag)
     idf = {word: math.log(len(bags) / n) for word, n in containing.items()}
@@ -102,62 +110,86 @@ def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[st
             weights[word].append(weight / norm)
     index = {word: (np.array(rows[word]), np.array(weights[word])) for word in rows}
 
-    def nearest(article: str) -> int:
+    def nearest(article: str) -> str:
         similarity = np.zeros(len(bags))
         for word, n in Counter(article.lower().split()).items():
             if word in index:
                 found, weight = index[word]
                 similarity[found] += (1 + math.log(n)) * idf[word] * weight
-        return int(similarity.argmax())
+        return train[int(similarity.argmax())].summary
 
-    return [train[nearest(article)].summary for article in articles]
+    return nearest
 
 
 @dataclass(frozen=True)
 class Table:
-    """Scores by name, over the same pairs; printed in percent."""
+    """Scores by name, over the same pairs; printed in percent, and with what ROUGE counts unless that is English."""
 
     scores: dict[str, Scores]
     pairs: int
+    tokenizer: Tokenizer = ENGLISH
 
     def __str__(self) -> str:
         width = max(map(len, self.scores))
         rows = {name: _scored(row) for name, row in self.scores.items()}
-        heads = "".join(f"{HEADS[column]:>9}" for column in next(iter(rows.values())))
+        heads = "".join(f"{LABELS[column]:>9}" for column in next(iter(rows.values())))
         lines = [f"{f'{self.pairs} pairs':<{width}}{heads}"]
         for name, row in rows.items():
             lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in row.values()))
+        if self.tokenizer is not ENGLISH:
+            lines.append(f"ROUGE counts {self.tokenizer.name}.")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
         """The same in plain numbers, for JSON."""
-        return {"pairs": self.pairs, "scores": {name: _scored(row) for name, row in self.scores.items()}}
+        scores = {name: _scored(row) for name, row in self.scores.items()}
+        return {"pairs": self.pairs, "rouge counts": self.tokenizer.name, "scores": scores}
 
 
 def _scored(scores: Scores) -> dict[str, float]:
     return {name: value for name, value in asdict(scores).items() if value is not None}
 
 
+class Baselines:
+    """What needs no model, made of training and development set once, for as many test sets as there are."""
+
+    def __init__(self, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
+        self.tokenizer = tokenizer_for(pair.summary for pair in train)
+        self.k = choose_k(dev, self.tokenizer)
+        self.most_frequent = most_frequent_summary(train)
+        self.nearest = _nearest(train)
+
+    def summarize(self, articles: Sequence[str]) -> dict[str, list[str]]:
+        """The summaries of each baseline, by its name."""
+        return {
+            f"first {self.k} words": [first_words(article, self.k) for article in articles],
+            "most frequent summary": [self.most_frequent] * len(articles),
+            "nearest training article": [self.nearest(article) for article in articles],
+        }
+
+
 def baselines(splits: Splits) -> dict[str, list[str]]:
     """What needs no model, as summaries of the test articles; k is chosen on the development set."""
-    articles = [pair.article for pair in splits.test]
-    k = choose_k(splits.dev)
-    return {
-        f"first {k} words": [first_words(article, k) for article in articles],
-        "most frequent summary": [most_frequent_summary(splits.train)] * len(articles),
-        "nearest training article": nearest_summaries(splits.train, articles),
-    }
+    return Baselines(splits.train, splits.dev).summarize([pair.article for pair in splits.test])
 
 
-def evaluate(summaries: Sequence[str], splits: Splits, stories: Sequence[Story] | None = None) -> Table:
+def evaluate(
+    summaries: Sequence[str],
+    splits: Splits,
+    stories: Sequence[Story] | None = None,
+    made: Baselines | None = None,
+) -> Table:
     """One table over the test set: the model's summaries beside the baselines.
 
-    `stories` are those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
+    stories: those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
+    made: the baselines, where they were made before, for another test set. What ROUGE counts is chosen by the
+    summaries of the training set, for the whole table.
     """
+    made = made or Baselines(splits.train, splits.dev)
     references = [pair.summary for pair in splits.test]
-    rows = {"model": list(summaries), **baselines(splits)}
-    scores = {name: score(texts, references) for name, texts in rows.items()}
+    rows = {"model": list(summaries), **made.summarize([pair.article for pair in splits.test])}
+    scores = {name: score(texts, references, made.tokenizer) for name, texts in rows.items()}
     if stories is not None:
         slots = {name: fmean(slot_accuracy(texts, stories).values()) for name, texts in rows.items()}
         scores = {name: replace(row, slots=slots[name]) for name, row in scores.items()}
-    return Table(scores, len(references))
+    return Table(scores, len(references), made.tokenizer)

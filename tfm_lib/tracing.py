@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +17,25 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Collect the attention weights of the last forward pass inside the `with` block, before dropout.
 
     Yields a dictionary that fills up, {"decoder.layers.0.cross_attention": (B, H, T, S), ...}, detached, on the CPU.
-    Inside the block attention follows the explicit formula; outside it the fused kernel runs.
+    Inside the block attention follows the explicit formula; outside it the fused kernel runs. Blocks may nest: each
+    collects on its own, and an `on_weights` that was set before is called, too, and stays.
     """
     maps: dict[str, Tensor] = {}
-    recorded = [(name, m) for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)]
+    recorded = {name: m for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)}
+    before = {name: module.on_weights for name, module in recorded.items()}  # another block's, or a caller's own
+
+    def keep(name: str, weights: Tensor) -> None:
+        maps[name] = weights.detach().cpu()
+        if (also := before[name]) is not None:
+            also(weights)
+
     try:
-        for name, module in recorded:
-            module.on_weights = lambda weights, name=name: maps.__setitem__(name, weights.detach().cpu())
+        for name, module in recorded.items():
+            module.on_weights = partial(keep, name)
         yield maps
     finally:
-        for _, module in recorded:
-            module.on_weights = None
+        for name, module in recorded.items():
+            module.on_weights = before[name]
 
 
 @dataclass(frozen=True)

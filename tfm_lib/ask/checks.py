@@ -44,7 +44,9 @@ def find(name: str) -> Exercise:
 def check(name: str, answer: Any) -> None:
     """Says in one line whether `answer` is what the exercise asks for, and why not; keeps that in the progress file.
 
-    Raises nothing, whatever the answer does. An answer that runs for more than three seconds is stopped.
+    Raises nothing, whatever the answer does. An answer that runs for more than three seconds is stopped between two
+    of Python's steps. One step that takes longer, such as `sum(range(10**10))`, holds the cell until it is done, since
+    Python runs nothing else meanwhile; restarting the kernel ends it sooner.
     """
     try:
         exercise = find(name)
@@ -53,7 +55,10 @@ def check(name: str, answer: Any) -> None:
         return
     verdict = judge(exercise, answer)
     print(verdict)
-    progress_file.record(progress_file.path(), name, verdict.state)
+    try:
+        progress_file.record(progress_file.path(), name, verdict.state)
+    except OSError as error:
+        print(f"Your progress could not be kept: {error}")
 
 
 def progress(folder: Path | None = None) -> None:
@@ -62,7 +67,11 @@ def progress(folder: Path | None = None) -> None:
     Args:
         folder: where the notebooks lie; the folder of this notebook if it is not given.
     """
-    states = progress_file.load(progress_file.path() if folder is None else folder / progress_file.FILE)
+    try:
+        states = progress_file.load(progress_file.path() if folder is None else folder / progress_file.FILE)
+    except OSError as error:
+        print(f"Your progress could not be read, so all exercises are shown as open: {error}")
+        states = {}
     print(f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open")
     for topic, number in TOPICS.items():
         all_of_it = exercises(topic)

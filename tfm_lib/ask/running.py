@@ -111,7 +111,9 @@ def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any,
     """Calls `function` in a thread of its own; returns what it returned and what it printed.
 
     A thread can be stopped from outside on every system, which a loop in the kernel's own thread cannot: Python raises
-    an error in it between two of its steps. An answer that catches even that is left behind, running.
+    an error in it between two of its steps. An answer that catches even that is left behind, running. While one step
+    runs in C without letting go of the interpreter's lock, as in sum(range(10**10)), this thread cannot run either, so
+    that the clock stands still.
 
     Raises OutOfTime after that many seconds, and otherwise what `function` raised.
     """
