@@ -111,6 +111,12 @@ def test_heads_are_slices():
     assert torch.allclose(layer(x, x, x), layer.output_proj(torch.cat(heads, dim=-1)), atol=1e-6)
 
 
+def test_one_head_is_attention_over_the_whole_width():
+    layer, x = randomize(MultiHeadAttention(6, 1)), torch.randn(2, 4, 6)
+    mixed = attention(layer.query_proj(x), layer.key_proj(x), layer.value_proj(x))
+    assert torch.allclose(layer(x, x, x), layer.output_proj(mixed), atol=1e-6)
+
+
 def test_dropout_acts_on_the_weights_in_training_only():
     layer = MultiHeadAttention(8, 2, dropout=0.9)
     x = torch.randn(2, 5, 8)

@@ -16,14 +16,14 @@ def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True)
             f"sinusoids come in pairs of a sine and a cosine, so d_model must be even, got {d_model}; "
             f"use {d_model + 1}, or learned positions"
         )
-    position = torch.arange(num_positions, dtype=torch.float64)[:, None]  # (P, 1)
+    position = torch.arange(num_positions)[:, None]  # (P, 1)
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # (D/2,)
     # In float64, since float32 rounds the angle of a far position by more than 1e-4.
     angle = position * 10000 ** (-2 * pair / d_model)  # (P, D/2)
     if interleaved:
         table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # (P, D/2, 2) -> (P, D)
     else:
-        table = torch.cat([angle.sin(), angle.cos()], dim=-1)  # (P, D)
+        table = torch.cat([angle.sin(), angle.cos()], dim=1)  # (P, D)
     return table.float()
 
 
