@@ -169,7 +169,9 @@ def caught(mutation: Mutation) -> bool:
     """True where the named tests fail on the broken package. An error in collection is not a catch."""
     source = (ROOT / "tfm_lib" / f"{mutation.module}.py").read_text(encoding="utf-8")
     if mutation.old not in source:
-        raise LookupError(f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation")
+        raise LookupError(
+            f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
+        )
     with broken(mutation.module, source.replace(mutation.old, mutation.new)) as folder:
         return outcome(folder, mutation.tests) == 1
 

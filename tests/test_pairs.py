@@ -112,6 +112,14 @@ def test_splits_share_no_article_and_lose_no_pair() -> None:
     assert {p.article for p in split_pairs(MANY[::-1], seed=1).test} == sets[2]
 
 
+@pytest.mark.parametrize(
+    ("number", "held_out"), [(3, 1), (39, 1), (40, 2), (19_999, 999), (20_020, 1000), (20_040, 1000)]
+)
+def test_a_twentieth_is_set_aside_one_at_least_and_a_thousand_at_most(number: int, held_out: int) -> None:
+    splits = split_pairs([Pair(f"article {n}", "summary") for n in range(number)])
+    assert [len(split) for split in splits] == [number - 2 * held_out, held_out, held_out]
+
+
 def test_too_few_articles_to_split() -> None:
     with pytest.raises(ValueError, match="2 distinct articles; .* need 3"):
         split_pairs([Pair("a", "b"), Pair("a", "c"), Pair("b", "c")])

@@ -1,6 +1,8 @@
 """Scoring: numbers that can be counted by hand, and baselines on articles whose nearest is plain to see."""
 
 import json
+import math
+import random
 
 import pytest
 import torch
@@ -68,6 +70,12 @@ def test_k_is_the_best_on_the_development_set() -> None:
     assert choose_k(DEV) == 3
 
 
+@pytest.mark.parametrize(("summary", "k"), [("a", 1), ("a b c d", 4), ("z", 1)])
+def test_k_may_be_one_word_or_as_many_as_the_longest_summary_has(summary: str, k: int) -> None:
+    """Where no word is found again, all numbers are equal, and the first is chosen."""
+    assert choose_k([Pair("a b c d e f g h", summary)]) == k
+
+
 def test_the_most_frequent_summary() -> None:
     assert most_frequent_summary(TRAIN) == "storm closes harbor"
     assert most_frequent_summary(TRAIN[:2]) == "storm closes harbor", "of equals the first"
@@ -90,6 +98,35 @@ def test_a_rare_word_outweighs_a_common_one_said_twice() -> None:
     # unit vectors, "rain" has 1 of rain and gives 0.86, "storm today" has 0.87 of storm and gives 1.40.
     train = [Pair(text, text) for text in ("rain today", "rain tonight", "storm today", "sun tonight", "rain")]
     assert nearest_summaries(train, ["rain rain storm"]) == ["storm today"]
+
+
+def plain_nearest(train: list[Pair], article: str) -> str:
+    """The same from the formula: the cosine of two vectors over all words."""
+    bags = [pair.article.split() for pair in train]
+    idf = {word: math.log(len(bags) / sum(word in bag for bag in bags)) for bag in bags for word in bag}
+
+    def vector(words: list[str]) -> list[float]:
+        return [(1 + math.log(words.count(word))) * idf[word] if word in words else 0.0 for word in sorted(idf)]
+
+    query = vector(article.split())
+    cosines = [
+        sum(a * b for a, b in zip(query, row, strict=True)) / (math.hypot(*row) * math.hypot(*query))
+        for row in map(vector, bags)
+    ]
+    best, second = sorted(cosines)[-1:-3:-1]
+    assert best - second > 1e-9, "the nearest is one alone"
+    return train[cosines.index(best)].summary
+
+
+def test_the_nearest_is_that_of_the_formula() -> None:
+    draw, kinds = random.Random(0), "abcdefgh"
+
+    def text() -> str:
+        return " ".join(draw.choices(kinds, weights=range(1, 9), k=draw.randint(4, 12)))
+
+    train = [Pair(text(), f"summary {n}") for n in range(12)]
+    articles = [text() for _ in range(60)]
+    assert nearest_summaries(train, articles) == [plain_nearest(train, article) for article in articles]
 
 
 def test_one_table_of_the_model_beside_the_baselines() -> None:

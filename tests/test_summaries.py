@@ -72,6 +72,11 @@ def test_frequent_pieces_become_one_id() -> None:
     assert vocabulary.pieces(vocabulary.encode("banana")) == ["banana"]
 
 
+def test_a_word_has_the_same_id_at_the_start_of_a_text_and_within_it() -> None:
+    vocabulary = Vocabulary.of_byte_pairs(["banana banana bandana"] * 10, 270)
+    assert vocabulary.encode("banana bandana banana")[0] == vocabulary.encode("banana bandana banana")[-1]
+
+
 def test_vocabulary_comes_back_from_its_file(tmp_path: Path, words: Vocabulary, byte_pairs: Vocabulary) -> None:
     for vocabulary in (words, byte_pairs):
         vocabulary.save(tmp_path / "vocabulary.json")
@@ -132,6 +137,16 @@ def test_order_changes_with_epoch_and_seed_and_padding_is_rare() -> None:
     assert used / places > 0.95
     firsts = [sizes[batch[0]][0] for batch in plan]
     assert firsts != sorted(firsts), "batches must not come by length"
+
+
+def test_examples_of_one_size_share_a_batch_by_chance() -> None:
+    """Were they left in their order, the same ones would meet in every epoch."""
+    examples = of_lengths([(3, 1)] * 20)
+    plans = [plan_batches(examples, 20, seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(len(batch) == 4 for plan in plans for batch in plan)
+    companies = [{frozenset(batch) for batch in plan} for plan in plans]
+    assert len({frozenset(company) for company in companies}) == 4
+    assert all(company != {frozenset(range(n, n + 4)) for n in range(0, 20, 4)} for company in companies)
 
 
 def test_an_example_over_the_limit_is_refused() -> None:
