@@ -10,7 +10,6 @@ import ast
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 

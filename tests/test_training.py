@@ -96,6 +96,11 @@ def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
         Recipe(1)
 
 
+def test_no_smoothing_and_one_of_each_are_allowed() -> None:
+    recipe = Recipe(steps=1, warmup_steps=1, max_tokens=1, label_smoothing=0.0, fall="linear")
+    assert recipe.rate(1) == recipe.peak_rate
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -262,8 +267,21 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert same_weights(models[0], models[1])
 
 
-def test_minutes_stop_a_run() -> None:
-    assert train(small_model(), EXAMPLES, RECIPE, minutes=1e-9, progress=False).step == [1]
+@pytest.mark.parametrize(("minutes", "steps"), [(1, 3), (2.01, 7), (1e-9, 1)])
+def test_minutes_stop_a_run(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by 20 seconds in each step."""
+    now = [1000.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0]))
+
+    def take_step(*arguments: object) -> float:
+        now[0] += 20
+        return 1.0
+
+    history = train(small_model(), EXAMPLES, RECIPE, minutes=minutes, take_step=take_step, progress=False)
+    assert len(history.step) == steps
+
+
+def test_no_minutes_are_refused() -> None:
     with pytest.raises(ValueError, match="minutes must be positive, got 0"):
         train(small_model(), EXAMPLES, RECIPE, minutes=0)
 
