@@ -42,7 +42,7 @@ OTHER: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
     ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.MatMult: ast.Mult,
 }  # fmt: skip
-UNSEEN = ("device", "fused", "encoding", "strict")  # arguments whose loss no run on a CPU under Linux can show
+UNSEEN = ("device", "fused", "stable", "encoding")  # arguments that make no difference on a CPU under Linux
 
 
 class Mutant(NamedTuple):
@@ -69,7 +69,7 @@ def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], No
         if name in ("annotation", "returns"):
             continue
         for at, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Raise) or _guards(node):
+            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Raise) or _unseen(node):
                 continue
 
             def put(other: ast.AST, name: str = name, at: int | None = at) -> None:
@@ -82,9 +82,9 @@ def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], No
             yield from _executed(node)
 
 
-def _guards(node: ast.AST) -> bool:
-    """zip(strict=True) changes nothing, but raises where a caller is wrong."""
-    return isinstance(node, ast.keyword) and node.arg == "strict" and ast.unparse(node.value) == "True"
+def _unseen(node: ast.AST) -> bool:
+    """zip(strict=True) makes no difference either, but raises where a caller is wrong."""
+    return isinstance(node, ast.keyword) and (node.arg in UNSEEN or ast.unparse(node) == "strict=True")
 
 
 def _others(node: ast.AST) -> Iterator[ast.AST]:
@@ -113,7 +113,7 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:
                 yield changed(test=ast.UnaryOp(ast.Not(), test))
         case ast.Call(keywords=keywords):
             for at, keyword in enumerate(keywords):
-                if keyword.arg not in (None, *UNSEEN):
+                if keyword.arg not in (None, "strict", *UNSEEN):
                     yield changed(keywords=[*keywords[:at], *keywords[at + 1 :]])
 
 

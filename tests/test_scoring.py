@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -68,6 +69,7 @@ def test_one_summary_for_each_reference() -> None:
 def test_k_is_the_best_on_the_development_set() -> None:
     assert first_words("one two  three", 2) == "one two"
     assert choose_k(DEV) == 3
+    assert choose_k([Pair("late floods here", "flood today")]) == 2, "by its stem, as in the score"
 
 
 @pytest.mark.parametrize(("summary", "k"), [("a", 1), ("a b c d", 4), ("z", 1)])
@@ -90,6 +92,9 @@ def test_the_nearest_article_shares_rare_words() -> None:
         "night",
         "storm closes harbor",
     ]
+    assert nearest_summaries(TRAIN[:1], articles[:1]) == ["storm closes harbor"], (
+        "of one article no word weighs anything"
+    )
     assert nearest_summaries(TRAIN, [pair.article for pair in TRAIN]) == [pair.summary for pair in TRAIN]
 
 
@@ -135,6 +140,10 @@ def test_one_table_of_the_model_beside_the_baselines() -> None:
     assert list(table.scores) == names and list(baselines(SPLITS)) == names[1:]
     assert table.scores["model"] == score(["a late storm", "team"], ["a late storm", "Team Wins final"])
     assert table.scores["nearest training article"].exact == 0.5
+    with pytest.raises(FrozenInstanceError):
+        table.pairs = 3
+    with pytest.raises(FrozenInstanceError):
+        table.scores["model"].exact = 1.0
     lines = str(table).splitlines()
     assert lines[0].split() == ["2", "pairs", "ROUGE-1", "ROUGE-2", "ROUGE-L", "exact"]
     assert len({len(line) for line in lines}) == 1, "the columns are aligned"
@@ -179,4 +188,10 @@ def test_summaries_stand_in_the_order_of_their_articles() -> None:
     examples = encode_pairs([*TEST, *TRAIN], vocabulary, 20, 20)
     alone = [vocabulary.decode(greedy(model, torch.tensor([ids]), 5)[0].tolist()) for ids in examples.articles]
     assert len(set(alone)) > 1
+    widths: list[tuple[int, ...]] = []
+    model.encoder.register_forward_pre_hook(lambda module, args: widths.append(tuple(args[0].shape)))
     assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone
+    assert [rows for rows, _ in widths] == [2, 2, 1] and widths == sorted(widths, key=lambda shape: shape[1])
+    widths.clear()
+    summarize(model, vocabulary, encode_pairs([*TRAIN, *TEST] * 13, vocabulary, 20, 20), 1)
+    assert [rows for rows, _ in widths] == [64, 1]

@@ -1,5 +1,6 @@
 """Vocabulary and batches: round trips, cutting, the shift, properties of the buckets."""
 
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_words_come_back(words: Vocabulary, text: str) -> None:
 def test_a_word_has_one_id_and_a_mark_its_own(words: Vocabulary) -> None:
     assert words.pieces(words.encode("The cat ran.")) == ["the", "cat", "ran", "."]
     assert min(words.encode("The cat ran.")) > UNKNOWN_ID
+    assert words.pieces([PAD_ID, START_ID, EOS_ID, UNKNOWN_ID]) == ["[pad]", "[start]", "[eos]", "[unk]"]
 
 
 def test_unknown_words_are_marked_and_named(words: Vocabulary) -> None:
@@ -147,6 +149,26 @@ def test_examples_of_one_size_share_a_batch_by_chance() -> None:
     companies = [{frozenset(batch) for batch in plan} for plan in plans]
     assert len({frozenset(company) for company in companies}) == 4
     assert all(company != {frozenset(range(n, n + 4)) for n in range(0, 20, 4)} for company in companies)
+
+
+def test_a_batch_may_be_full_to_the_last_place() -> None:
+    assert [len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 63)] == [3]
+    assert [len(batch) for batch in plan_batches(of_lengths([(19, 1)] * 3), 63)] == [3]
+    assert sorted(len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 62)) == [1, 2]
+    # Sorted by articles, the second has the longer summary: together they take 2 * (2 + 9), and a third 3 * (3 + 9).
+    assert sorted(map(sorted, plan_batches(of_lengths([(1, 0), (2, 8), (3, 0)]), 35))) == [[0, 1], [2]]
+    assert plan_batches(of_lengths([(10, 4)]), 15) == [[0]]
+
+
+def test_seed_and_epoch_are_0_unless_given() -> None:
+    examples = of_lengths([(n, n) for n in range(1, 30)])
+    assert plan_batches(examples, 60) == plan_batches(examples, 60, seed=0, epoch=0)
+
+
+def test_batches_and_examples_are_frozen() -> None:
+    for frozen in (Batch.of([[4]], [[4]]), of_lengths([(1, 1)])):
+        with pytest.raises(FrozenInstanceError):
+            setattr(frozen, next(iter(vars(frozen))), [])
 
 
 def test_an_example_over_the_limit_is_refused() -> None:

@@ -100,7 +100,7 @@ def test_the_team_stops_when_the_time_is_over_or_a_signal_came(alone: None) -> N
     assert not team.agree(False) and team.agree(True)
     signals.append(signal.SIGTERM)
     assert team.agree(False)
-    assert (team.sum(0.25), team.any(True), team.any(False)) == (0.25, True, False)
+    assert (team.sum(0.1), team.any(True), team.any(False)) == (0.1, True, False), "in double precision"
 
 
 def test_each_worker_draws_its_own_numbers_and_all_go_on_alike(alone: None) -> None:
@@ -225,6 +225,7 @@ def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
         ([130, -11], ChildProcessError, "worker 1 of 2 .*SIGSEGV"),
         ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
         ([-15, TOLD], ValueError, "^the loss of step 3"),
+        ([TOLD, 130], KeyboardInterrupt, None),
         (["OSError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
         ([LOST, -15], workers.ChildFailedError, None),
         (["IndexError: 7", LOST], workers.ChildFailedError, None),
