@@ -1,5 +1,6 @@
 """Beam search over the cache finds what a plain one finds: each source alone, the whole model again for each token."""
 
+from inspect import signature
 from itertools import product
 from math import log
 
@@ -215,6 +216,14 @@ def test_scores_are_summed_in_single_precision(dtype):
     log_probs = token_log_probs(model, src, tokens[:, 0])
     assert scores.dtype == log_probs.dtype == torch.float32
     assert torch.allclose(scores[:, 0], log_probs.sum(1) / (log_probs < 0).sum(1), atol=0.02)
+
+
+@pytest.mark.parametrize("function", [beam_search, beam_hypotheses])
+def test_unless_told_there_are_four_beams_and_no_rules(function):
+    defaults = {name: p.default for name, p in signature(function).parameters.items() if p.kind == p.KEYWORD_ONLY}
+    assert defaults == dict(
+        num_beams=4, length_penalty=1.0, early_stopping=False, min_new_tokens=0, no_repeat_ngram_size=0
+    )
 
 
 def test_wrong_numbers_are_refused():

@@ -185,7 +185,7 @@ def test_summaries_stand_in_the_order_of_their_articles() -> None:
         vocab_size=len(vocabulary), d_model=16, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1
     )
     model = Transformer(config)
-    examples = encode_pairs([*TEST, *TRAIN], vocabulary, 20, 20)
+    examples = encode_pairs([*TRAIN, *TEST], vocabulary, 20, 20)
     alone = [vocabulary.decode(greedy(model, torch.tensor([ids]), 5)[0].tolist()) for ids in examples.articles]
     assert len(set(alone)) > 1
     widths: list[tuple[int, ...]] = []

@@ -163,6 +163,15 @@ def test_devices() -> None:
         find_device("tpu")
 
 
+@pytest.mark.parametrize(("cuda", "mps", "fastest"), [(1, 1, "cuda"), (1, 0, "cuda"), (0, 1, "mps"), (0, 0, "cpu")])
+def test_the_fastest_device_there_is(cuda: int, mps: int, fastest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cuda))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: bool(mps))
+    assert find_device() == torch.device(fastest)
+    if cuda:
+        assert find_device("cuda:1") == torch.device("cuda", 1)
+
+
 # --- the loop
 
 
@@ -319,6 +328,14 @@ def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) ->
     set_seed(99)
     model, _, state = load_checkpoint(path)
     return model, train(model, examples, recipe, start=state, progress=False)
+
+
+def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 5)
+    model, _, state = load_checkpoint(tmp_path / "a.safetensors")
+    train(model, EXAMPLES, RECIPE, start=state)
+    shown = capsys.readouterr().err
+    assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 6, 7])
