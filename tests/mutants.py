@@ -52,9 +52,13 @@ class Mutant(NamedTuple):
     source: str  # of the whole module
 
 
+def parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / "tfm_lib" / f"{module}.py").read_text(encoding="utf-8"))
+
+
 def mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module."""
-    tree = ast.parse((ROOT / "tfm_lib" / f"{module}.py").read_text(encoding="utf-8"))
+    tree = parsed(module)
     for node, put in _executed(tree):
         for other in _others(node):
             put(other)
@@ -128,6 +132,9 @@ if __name__ == "__main__":
     number, seed, *modules = sys.argv[1:]
     everyone = [mutant for module in modules or TESTS for mutant in mutants(module)]
     drawn = Random(int(seed)).sample(everyone, min(int(number), len(everyone)))
+    for module in dict.fromkeys(mutant.module for mutant in drawn):
+        if not survives(Mutant(module, 0, "", ast.unparse(parsed(module)))):
+            sys.exit(f"{module}: its tests fail without any change, so what they fail on is no proof")
     killed = len(drawn)
     for mutant in drawn:
         if survives(mutant):
