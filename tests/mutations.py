@@ -167,7 +167,7 @@ def outcome(folder: Path, tests: str) -> int:
     os.chdir(folder)
     sys.path[0] = str(folder)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    arguments = [f"tests/{tests}.py", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-c", os.devnull]
+    arguments = [f"tests/{tests}.py", "-x", "--tb=no", "-p", "no:cacheprovider", "-c", os.devnull, "-m", "not slow"]
     os._exit(int(pytest.main([*arguments, f"--rootdir={folder}"])))
 
 
