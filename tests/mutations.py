@@ -142,12 +142,13 @@ def sample(number: int = 30) -> list[Mutation]:
 
 
 @contextlib.contextmanager
-def broken(module: str, source: str) -> Iterator[Path]:
-    """A copy of the package and its tests in which that is the source of a module."""
+def broken(sources: dict[str, str]) -> Iterator[Path]:
+    """A copy of the package and its tests in which these are the sources of some modules."""
     with tempfile.TemporaryDirectory() as folder:
         for part in ("tfm_lib", "tests"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__", "proof"))
-        Path(folder, "tfm_lib", f"{module}.py").write_text(source, encoding="utf-8")
+        for module, source in sources.items():
+            Path(folder, "tfm_lib", f"{module}.py").write_text(source, encoding="utf-8")
         yield Path(folder)
 
 
@@ -178,7 +179,7 @@ def caught(mutation: Mutation) -> bool:
         raise LookupError(
             f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
         )
-    with broken(mutation.module, source.replace(mutation.old, mutation.new)) as folder:
+    with broken({mutation.module: source.replace(mutation.old, mutation.new)}) as folder:
         return outcome(folder, mutation.tests) == 1
 
 
