@@ -1,22 +1,25 @@
 """Breaks the package in one place at a time, and sees the tests notice.
 
 Each mutation is one replacement in one file, with the tests that should fail. `python tests/mutations.py` prints what
-each of them caught, and exits with 1 if one went unnoticed. The tests run in forks of one process that has imported
-torch already, since importing it thirty times would take minutes.
+each of them caught, and exits with 1 if one went unnoticed; with `--sample`, a few of every module, one at a time.
+The tests run in forks of one process that has imported torch already, since importing it so often would take minutes.
 """
 
 import contextlib
+import gc
 import os
 import shutil
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+CPU_SECONDS = 60  # for one test file; a change that hangs it is noticed
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,10 @@ MUTATIONS = [
     Mutation("no shift", "batches", "[[START_ID, *ids] for ids in summaries]", "[[*ids, EOS_ID] for ids in summaries]", "test_batches"),
     Mutation("end not among the labels", "batches", "[[*ids, EOS_ID] for ids in summaries]", "[ids for ids in summaries]", "test_batches"),
     Mutation("an example left out of an epoch", "batches", "    for index in order:\n", "    for index in order[1:]:\n", "test_batches"),
+    Mutation("an article on two sides", "pairs", "order[size : 2 * size]", "order[: 2 * size]", "test_pairs"),
+    Mutation("blank lines are records", "pairs", "if not line.strip():", "if False:", "test_pairs"),
+    Mutation("the number of a slot in words", "newsroom", "str(int(how_many))", "NUMBERS[how_many]", "test_newsroom"),
+    Mutation("two answers count as the first", "newsroom", "len(matches) == 1", "matches", "test_newsroom"),
     Mutation("padding counted in the loss", "training", "ignore_index=pad_id, ", "", "test_training"),
     Mutation("no label smoothing", "training", ", label_smoothing=label_smoothing)", ")", "test_training"),
     Mutation("gradients pile up", "training", "    optimizer.zero_grad()\n", "", "test_training"),
@@ -131,53 +138,80 @@ MUTATIONS = [
 # fmt: on
 
 
+def sample(number: int = 30) -> list[Mutation]:
+    """The first of each module, then the second of each, and so on."""
+    before: Counter[str] = Counter()
+    rank = {}
+    for mutation in MUTATIONS:
+        rank[mutation] = before[mutation.module]
+        before[mutation.module] += 1
+    return sorted(MUTATIONS, key=rank.__getitem__)[:number]
+
+
 @contextlib.contextmanager
-def mutated(mutation: Mutation) -> Iterator[Path]:
-    """A copy of the package and its tests, broken in one place."""
+def broken(sources: dict[str, str]) -> Iterator[Path]:
+    """A copy of the package and its tests in which these are the sources of some modules."""
     with tempfile.TemporaryDirectory() as folder:
         for part in ("tfm_lib", "tests"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__", "proof"))
-        path = Path(folder, "tfm_lib", f"{mutation.module}.py")
-        text = path.read_text(encoding="utf-8")
-        if mutation.old not in text:
-            raise LookupError(
-                f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
-            )
-        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        for module, source in sources.items():
+            Path(folder, "tfm_lib", f"{module}.py").write_text(source, encoding="utf-8")
         yield Path(folder)
 
 
 def outcome(folder: Path, tests: str) -> int:
-    """Pytest's exit status for one test file of the folder, run in a fork: 0 all passed, 1 some failed."""
+    """Pytest's exit status for one test file of the folder, run in a fork: 0 all passed, 1 some failed, -24 it hung."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    import resource
+
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     os.chdir(folder)
     sys.path[0] = str(folder)
-    arguments = [f"tests/{tests}.py", "-x", "-q", "-n0", "-p", "no:cacheprovider", "-c", os.devnull]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    arguments = [f"tests/{tests}.py", "-x", "--tb=no", "-p", "no:cacheprovider", "-c", os.devnull, "-m", "not slow"]
     os._exit(int(pytest.main([*arguments, f"--rootdir={folder}"])))
 
 
 def caught(mutation: Mutation) -> bool:
     """True where the named tests fail on the broken package. An error in collection is not a catch."""
-    with mutated(mutation) as folder:
+    source = (ROOT / "tfm_lib" / f"{mutation.module}.py").read_text(encoding="utf-8")
+    if mutation.old not in source:
+        raise LookupError(
+            f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
+        )
+    with broken({mutation.module: source.replace(mutation.old, mutation.new)}) as folder:
         return outcome(folder, mutation.tests) == 1
 
 
-if __name__ == "__main__":
+def prepare() -> None:
+    """Import what the forks need, so that each of them takes a second less."""
     import hypothesis
-    import pytest
-    import torch
+    import pytest  # noqa: F401
+    import rouge_score.rouge_scorer  # noqa: F401
+    import tokenizers  # noqa: F401
+    import torch.distributed.run
+    from safetensors import torch as _  # noqa: F401
+    from tqdm import auto  # noqa: F401
 
+    gc.freeze()
     torch.set_num_threads(1)
     hypothesis.settings.register_profile("mutations", database=None, derandomize=True)
     hypothesis.settings.load_profile("mutations")
     warnings.simplefilter("ignore", DeprecationWarning)  # forking while threads wait for their children is what we do
-    chosen = [m for m in MUTATIONS if not sys.argv[1:] or m.name in sys.argv[1:]]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+
+if __name__ == "__main__":
+    prepare()
+    few = sys.argv[1:] == ["--sample"]
+    chosen = sample() if few else [m for m in MUTATIONS if not sys.argv[1:] or m.name in sys.argv[1:]]
+    with ThreadPoolExecutor(1 if few else os.cpu_count()) as pool:
         results = list(pool.map(caught, chosen))
     for mutation, noticed in zip(chosen, results, strict=True):
         print(f"{'caught' if noticed else 'MISSED'}  {mutation.tests:16} {mutation.name}")

@@ -63,13 +63,40 @@ LONGER = {
 
 
 def imports(path: Path) -> set[str]:
+    """What a file imports of the package, in whatever way: the parts right below `tfm_lib`."""
+    here = ("tfm_lib", *path.relative_to(PACKAGE).parent.parts)
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
+        if isinstance(node, ast.ImportFrom):
+            above = here[: len(here) + 1 - node.level] if node.level else ()
+            module = node.module.split(".") if node.module else ()
+            names |= {(*above, *module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("tfm_lib.")}
+            names |= {tuple(alias.name.split(".")) for alias in node.names}
+    return {name[1] for name in names if name[0] == "tfm_lib" and len(name) > 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("a.py", "import tfm_lib.plots"),
+        ("a.py", "from tfm_lib.plots import draw"),
+        ("a.py", "from tfm_lib import plots"),
+        ("a.py", "def later(): from tfm_lib import plots as p"),
+        ("a.py", "from . import plots"),
+        ("a.py", "from .plots import draw"),
+        ("part/a.py", "from ..plots import draw"),
+        ("plots/a.py", "from . import other"),
+        ("plots/a.py", "from .other import draw"),
+        ("plots/part/a.py", "from ..other import draw"),
+    ],
+)
+def test_every_way_to_import_is_seen(file, line, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"import torch.nn\nfrom os import path\n{line}\n")
+    assert imports(path) == {"plots"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

@@ -115,6 +115,20 @@ def test_heads_are_slices():
     assert torch.allclose(layer(x, x, x), layer.output_proj(torch.cat(heads, dim=-1)), atol=1e-6)
 
 
+def test_one_head_is_attention_over_the_whole_width():
+    layer, x = randomize(MultiHeadAttention(6, 1)), torch.randn(2, 4, 6)
+    mixed = attention(layer.query_proj(x), layer.key_proj(x), layer.value_proj(x))
+    assert torch.allclose(layer(x, x, x), layer.output_proj(mixed), atol=1e-6)
+
+
+def test_the_kernel_takes_any_leading_axes():
+    query, key, value = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6)
+    mask = torch.rand(3, 5) < 0.6
+    by_formula = attention_weights(query, key, mask) @ value
+    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-6)
+    assert torch.allclose(attention(query[0], key[0], value[0], mask), by_formula[0], atol=1e-6)
+
+
 def test_dropout_acts_on_the_weights_in_training_only():
     layer = MultiHeadAttention(8, 2, dropout=0.9)
     x = torch.randn(2, 5, 8)

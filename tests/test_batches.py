@@ -1,6 +1,6 @@
 """Vocabulary and batches: round trips, cutting, the shift, properties of the buckets."""
 
-from pathlib import Path
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -34,6 +34,7 @@ def test_words_come_back(words: Vocabulary, text: str) -> None:
 def test_a_word_has_one_id_and_a_mark_its_own(words: Vocabulary) -> None:
     assert words.pieces(words.encode("The cat ran.")) == ["the", "cat", "ran", "."]
     assert min(words.encode("The cat ran.")) > UNKNOWN_ID
+    assert words.pieces([PAD_ID, START_ID, EOS_ID, UNKNOWN_ID]) == ["[pad]", "[start]", "[eos]", "[unk]"]
 
 
 def test_unknown_words_are_marked_and_named(words: Vocabulary) -> None:
@@ -63,10 +64,14 @@ def test_frequent_pieces_become_one_id() -> None:
     assert vocabulary.pieces(vocabulary.encode("banana")) == ["banana"]
 
 
-def test_vocabulary_comes_back_from_its_file(tmp_path: Path, words: Vocabulary, byte_pairs: Vocabulary) -> None:
+def test_a_word_has_the_same_id_at_the_start_of_a_text_and_within_it() -> None:
+    vocabulary = Vocabulary.of_byte_pairs(["banana banana bandana"] * 10, 270)
+    assert vocabulary.encode("banana bandana banana")[0] == vocabulary.encode("banana bandana banana")[-1]
+
+
+def test_vocabulary_comes_back_from_json(words: Vocabulary, byte_pairs: Vocabulary) -> None:
     for vocabulary in (words, byte_pairs):
-        vocabulary.save(tmp_path / "vocabulary.json")
-        again = Vocabulary.load(tmp_path / "vocabulary.json")
+        again = Vocabulary.from_json(vocabulary.to_json())
         for text in [*TEXTS, "[eos] unseen"]:
             assert again.encode(text) == vocabulary.encode(text) == vocabulary.encode_all([text])[0]
 
@@ -123,6 +128,36 @@ def test_order_changes_with_epoch_and_seed_and_padding_is_rare() -> None:
     assert used / places > 0.95
     firsts = [sizes[batch[0]][0] for batch in plan]
     assert firsts != sorted(firsts), "batches must not come by length"
+
+
+def test_examples_of_one_size_share_a_batch_by_chance() -> None:
+    """Were they left in their order, the same ones would meet in every epoch."""
+    examples = of_lengths([(3, 1)] * 20)
+    plans = [plan_batches(examples, 20, seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(len(batch) == 4 for plan in plans for batch in plan)
+    companies = [{frozenset(batch) for batch in plan} for plan in plans]
+    assert len({frozenset(company) for company in companies}) == 4
+    assert all(company != {frozenset(range(n, n + 4)) for n in range(0, 20, 4)} for company in companies)
+
+
+def test_a_batch_may_be_full_to_the_last_place() -> None:
+    assert [len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 63)] == [3]
+    assert [len(batch) for batch in plan_batches(of_lengths([(19, 1)] * 3), 63)] == [3]
+    assert sorted(len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 62)) == [1, 2]
+    # Sorted by articles, the second has the longer summary: together they take 2 * (2 + 9), and a third 3 * (3 + 9).
+    assert sorted(map(sorted, plan_batches(of_lengths([(1, 0), (2, 8), (3, 0)]), 35))) == [[0, 1], [2]]
+    assert plan_batches(of_lengths([(10, 4)]), 15) == [[0]]
+
+
+def test_seed_and_epoch_are_0_unless_given() -> None:
+    examples = of_lengths([(n, n) for n in range(1, 30)])
+    assert plan_batches(examples, 60) == plan_batches(examples, 60, seed=0, epoch=0)
+
+
+def test_batches_and_examples_are_frozen() -> None:
+    for frozen in (Batch.of([[4]], [[4]]), of_lengths([(1, 1)])):
+        with pytest.raises(FrozenInstanceError):
+            setattr(frozen, next(iter(vars(frozen))), [])
 
 
 def test_an_example_over_the_limit_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Beam search over the cache finds what a plain one finds: each source alone, the whole model again for each token."""
 
+from inspect import signature
 from itertools import product
 from math import log
 
@@ -12,7 +13,7 @@ from tests.test_model import SMALL, random_ids, small
 from tfm_lib.beam import beam_hypotheses, beam_search
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.next_token import Rules
+from tfm_lib.next_token import NO_RULES, Rules
 
 
 def allowed(tokens, eos_id, vocab_size, min_new_tokens, n):
@@ -217,6 +218,13 @@ def test_scores_are_summed_in_single_precision(dtype):
     log_probs = token_log_probs(model, src, tokens[:, 0])
     assert scores.dtype == log_probs.dtype == torch.float32
     assert torch.allclose(scores[:, 0], log_probs.sum(1) / (log_probs < 0).sum(1), atol=0.02)
+
+
+@pytest.mark.parametrize("function", [beam_search, beam_hypotheses])
+def test_unless_told_there_are_four_beams_and_no_rules(function):
+    defaults = {name: p.default for name, p in signature(function).parameters.items() if p.kind == p.KEYWORD_ONLY}
+    assert defaults == dict(num_beams=4, length_penalty=1.0, early_stopping=False, rules=NO_RULES)
+    assert Rules(min_new_tokens=0, no_repeat_ngram_size=0) == NO_RULES
 
 
 def test_wrong_numbers_are_refused():

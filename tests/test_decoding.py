@@ -239,6 +239,46 @@ def test_log_probabilities_are_those_of_each_step():
             so_far.append(token)
 
 
+def test_a_text_may_be_as_long_as_the_model_has_positions():
+    model, src = lively(2, max_length=7), random_ids(3, 7, high=8)
+    assert torch.equal(greedy(model, src, 7), plain_greedy(model, src, 7))
+    with pytest.raises(ValueError, match="1..7, the model's max_length, got 8"):
+        greedy(model, src, 8)
+
+
+@pytest.mark.parametrize("pad_id", [0, 5])
+def test_a_mask_that_is_given_decides_alone_what_is_hidden(pad_id):
+    """It hides tokens that are no padding, and shows padding; so a row reads as if it had only what is shown."""
+    model, src = lively(0, norm_first=True, pad_id=pad_id), random_ids(3, 6, high=8)
+    src[:, 1] = pad_id
+    keep = torch.tensor([[1, 1, 1, 1, 0, 0]] * 3).bool()[:, None, None]
+    shown = src[:, :4]
+    nothing_hidden = torch.ones(3, 1, 1, 4, dtype=torch.bool)
+    tokens = greedy(model, src, 8, keep)
+    assert torch.equal(tokens, greedy(model, shown, 8, nothing_hidden))
+    assert not torch.equal(tokens, greedy(model, src, 8))
+    drawn = [sample(model, *call, generator=seeded()) for call in ((src, 8, keep), (shown, 8, nothing_hidden))]
+    assert torch.equal(*drawn)
+    log_probs = token_log_probs(model, src, tokens, keep)
+    assert torch.allclose(log_probs, token_log_probs(model, shown, tokens, nothing_hidden))
+    assert not torch.allclose(log_probs, token_log_probs(model, src, tokens))
+    one_for_all = keep[:1]
+    assert torch.equal(greedy(model, src, 8, one_for_all), tokens)
+
+
+@pytest.mark.parametrize("rows", [[1, 0, 2], [2, 2, 0], [1]])
+def test_a_writer_goes_on_with_any_of_its_rows_in_any_order(rows):
+    """As beam search asks it to: the source, its mask and what is written move along, be the rows as many as before."""
+    model, src, tgt = lively(0, norm_first=True), random_ids(3, 6, high=8), random_ids(3, 3, high=8)
+    src[0, 2:] = src[1, 4:] = 0
+    writer, rows = Writer(model, src, 5), torch.tensor(rows)
+    for token in tgt[:, :2].unbind(1):
+        writer.next_logits(token)
+    writer.select(rows)
+    assert torch.equal(writer.source, rows)
+    assert torch.allclose(writer.next_logits(tgt[rows, 2]), model(src[rows], tgt[rows])[:, -1])
+
+
 def test_a_cache_goes_on_with_any_of_its_rows():
     cache, key = KeyValueCache(capacity=3), torch.randn(2, 1, 2, 4)
     cache.update(key, -key)
@@ -251,8 +291,9 @@ def test_a_cache_goes_on_with_any_of_its_rows():
 
 
 def test_a_mask_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="does not broadcast"):
-        greedy(small(), random_ids(2, 3), 4, src_mask=torch.ones(2, 3, dtype=torch.bool))
+    for shape in ((2, 3), (2, 2, 1, 3), (2, 1, 2, 3), (3, 1, 1, 3), (2, 1, 1, 2)):
+        with pytest.raises(ValueError, match="does not broadcast"):
+            greedy(small(), random_ids(2, 3), 4, src_mask=torch.ones(shape, dtype=torch.bool))
 
 
 def test_buffers_are_allocated_once():

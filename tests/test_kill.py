@@ -28,9 +28,11 @@ PART = PATH.with_name(PATH.name + ".part")
 ERRORS = Path("errors.txt")
 # The command itself, in a process of its own, but it saves after every step: so kills meet many writes in seconds.
 SAVES_OFTEN = """
-import functools
+import functools, signal
 from tfm_lib import __main__, training
 
+# A shell starts what runs in the background deaf to SIGINT, and a child inherits that from these tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 training.train = functools.partial(training.train, save_every=1)
 __main__.main()
 """

@@ -47,6 +47,15 @@ def test_residual_orders_by_hand():
     assert torch.allclose(pre(x, add_one), torch.tensor([[0.0, 6.0]]), atol=1e-4)  # (1, 3) + (-1, 1) + (0, 2)
 
 
+def test_by_default_layers_are_the_papers():
+    """Post-norm, and a tenth of what a sub-layer adds is dropped."""
+    for layer in (Residual(8), EncoderLayer(8, 2, 16), DecoderLayer(8, 2, 16)):
+        wraps = [module for module in layer.modules() if isinstance(module, Residual)]
+        assert {(wrap.norm_first, wrap.dropout.p) for wrap in wraps} == {(False, 0.1)}
+    x = torch.randn(3, 8)
+    assert torch.equal(Residual(8)(x, torch.zeros_like), nn.functional.layer_norm(x, [8]))
+
+
 def test_residual_drops_what_the_sublayer_adds_and_never_the_way_around():
     residual = Residual(4, dropout=0.999999, norm_first=True)
     x = torch.randn(3, 4)

@@ -23,6 +23,12 @@ def test_causal_mask_with_a_past_has_the_last_rows_of_the_whole():
     assert torch.equal(causal_mask(2, past=3), causal_mask(5)[:, :, 3:])
 
 
+def test_no_query_and_no_past_are_allowed_extremes():
+    assert causal_mask(0).shape == (1, 1, 0, 0)
+    assert causal_mask(0, past=3).shape == (1, 1, 0, 3)
+    assert causal_mask(1).tolist() == [[[[True]]]]
+
+
 def test_length_mask_takes_a_length_an_example_or_a_query():
     assert length_mask(torch.tensor([2, 0]), 3).int().tolist() == [[[[1, 1, 0]]], [[[0, 0, 0]]]]
     assert length_mask(torch.tensor([[1, 3]]), 3).int().tolist() == [[[[1, 0, 0], [1, 1, 1]]]]
@@ -66,6 +72,18 @@ def test_a_hidden_key_gets_exactly_zero_even_where_its_score_is_the_largest():
     """A fill of -1e6 or -1e9 loses to scores of -2e6 or -2e9: all the weight goes to the hidden keys."""
     scores = torch.tensor([[[-2e9, -2e9, 0.0, 0.0]]])
     assert masked_softmax(scores, torch.tensor([2])).tolist() == [[[0.5, 0.5, 0.0, 0.0]]]
+
+
+def test_a_mask_of_fewer_axes_holds_for_all_the_others():
+    scores, keep = torch.randn(2, 3, 4, 4), torch.tensor([True, False, True, True])
+    for mask in (keep, causal_mask(4)[0, 0], torch.tensor(True)):
+        assert torch.equal(masked_softmax(scores, mask), masked_softmax(scores, mask.expand(2, 3, 4, 4)))
+
+
+def test_scores_may_have_any_rank_with_a_mask_or_nothing():
+    assert masked_softmax(torch.zeros(4)).tolist() == [0.25] * 4
+    assert masked_softmax(torch.zeros(3), torch.tensor([True, False, True])).tolist() == [0.5, 0, 0.5]
+    assert masked_softmax(torch.zeros(1, 1, 1, 2, 2)).tolist() == [[[[[0.5, 0.5]] * 2]]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -116,6 +134,7 @@ SCORES = torch.zeros(2, 3, 4)
         (SCORES, torch.tensor([-1, 2]), ValueError, "0..4.*-1 to 2"),
         (SCORES[0], torch.tensor([2, 2, 2]), ValueError, r"\(3, 4\).*axes"),
         (SCORES, torch.ones(3, 3, 4, dtype=torch.bool), ValueError, r"\(3, 3, 4\).*broadcast.*\(2, 3, 4\)"),
+        (SCORES, torch.ones(2, 2, 4, dtype=torch.bool), ValueError, "broadcast"),
         (SCORES, torch.ones(1, 2, 3, 4, dtype=torch.bool), ValueError, "broadcast"),
         (SCORES, torch.ones(3, 4, dtype=torch.bool, device="meta"), ValueError, r"meta.*cpu.*mask.to"),
     ],
@@ -137,6 +156,18 @@ def test_wrong_ids_and_counts_are_refused():
         padding_mask([[1, 2, 0]], 0)
     with pytest.raises(ValueError, match="negative, got -1 and 0"):
         causal_mask(-1)
+    with pytest.raises(ValueError, match="negative, got 2 and -1"):
+        causal_mask(2, past=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bool])
+def test_lengths_that_are_no_integers_are_refused(dtype):
+    with pytest.raises(TypeError, match=f"lengths must be integers, got {dtype}"):
+        length_mask(torch.ones(2, dtype=dtype), 3)
+
+
+def test_lengths_of_no_example_are_a_mask_of_none():
+    assert length_mask(torch.ones(0, dtype=torch.long), 3).shape == (0, 1, 1, 3)
 
 
 def test_lengths_that_are_no_tensor_are_refused():

@@ -1,8 +1,8 @@
 """The whole model: equal to nn.Transformer, without leaks, tied, and sane at the start."""
 
 import re
-from dataclasses import FrozenInstanceError
-from math import log
+from dataclasses import FrozenInstanceError, asdict
+from math import log, sqrt
 
 import pytest
 import torch
@@ -119,6 +119,34 @@ def test_tied_weights_are_one_storage_and_save_two_tables():
     assert torch.equal(tied.output.weight, tied.encoder.embedding.tokens.weight)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("embed_scale", [None, 1.0, 3.0])
+def test_every_parameter_starts_as_wide_as_the_model_says(tied, embed_scale):
+    """At least 2,000 numbers each: their standard deviation is known within 2 percent or so."""
+    sizes = dict(vocab_size=500, d_model=64, d_ff=128, max_length=40, num_encoder_layers=1, num_decoder_layers=1)
+    options = dict(positions="learned", embed_norm=True, norm_first=True, logits_bias=True)
+    model = small(**sizes, **options, tied=tied, embed_scale=embed_scale)
+    kinds = set()
+    for name, p in model.named_parameters():
+        module, kind = name.split(".")[-2:]
+        if module == "norm" or kind == "bias":
+            assert (p == (module == "norm" and kind == "weight")).all(), name
+            continue
+        elif module == "tokens":
+            std = 1 / 8
+        elif module == "positions":
+            std = (8 if embed_scale is None else embed_scale) / 8
+        elif module == "output":
+            std = 0.02
+        else:
+            std = sqrt(2 / sum(p.shape))
+            assert 0.98 < p.abs().max().item() / (sqrt(3) * std) <= 1, f"{name} is not uniform"
+        kinds.add(module)
+        assert p.std().item() == pytest.approx(std, rel=0.07) and abs(p.mean().item()) < 0.1 * std, name
+    assert kinds >= {"tokens", "positions", "query_proj", "output_proj", "expand"} and ("output" in kinds) != tied
+    assert model.output.weight.std().item() == pytest.approx(1 / 8 if tied else 0.02, rel=0.05)
+
+
 def test_layers_differ_at_the_start():
     model = small()
     first, second = model.encoder.layers
@@ -151,6 +179,15 @@ def test_dropout_sits_on_embeddings_and_sublayers():
     assert (side(random_ids(4, 9)) == 0).float().mean().item() == pytest.approx(0.5, abs=0.1)
 
 
+def test_a_norm_of_the_embeddings_stands_before_their_dropout():
+    side, ids = small(embed_norm=True, dropout=0.5).encoder.embedding, random_ids(4, 9)
+    dropped, whole = side(ids), side.eval()(ids)
+    kept = dropped != 0
+    assert kept.float().mean().item() == pytest.approx(0.5, abs=0.1)
+    assert torch.allclose(dropped[kept], 2 * whole[kept])
+    assert torch.allclose(whole.mean(-1), torch.zeros(4, 9), atol=1e-5) and whole.std().item() == pytest.approx(1, 0.01)
+
+
 def test_options_of_real_checkpoints():
     bart = small(positions="learned", position_offset=2, embed_scale=1.0, embed_norm=True, activation="gelu",
                  logits_bias=True, pad_id=1, start_id=2, eos_id=2, num_decoder_layers=1)  # fmt: skip
@@ -177,8 +214,14 @@ def test_logits_have_the_promised_shape_and_the_gradient_reaches_every_parameter
 
 def test_the_configuration_is_the_papers_and_frozen():
     config = TransformerConfig(vocab_size=37000)
-    assert (config.d_model, config.num_heads, config.d_ff, config.num_encoder_layers) == (512, 8, 2048, 6)
-    assert (config.norm_first, config.activation, config.tied, config.scale) == (False, "relu", True, 512**0.5)
+    assert asdict(config) == dict(
+        vocab_size=37000, d_model=512, num_heads=8, d_ff=2048, num_encoder_layers=6, num_decoder_layers=6, dropout=0.1,
+        max_length=512, norm_first=False, activation="relu", positions="sinusoidal", interleaved=True,
+        position_offset=0, embed_scale=None, embed_norm=False, tied=True, logits_bias=False,
+        pad_id=0, start_id=1, eos_id=2,
+    )  # fmt: skip
+    assert config.scale == 512**0.5
+    assert small().output.bias is None
     with pytest.raises(FrozenInstanceError):
         config.d_model = 3
 

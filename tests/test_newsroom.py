@@ -186,6 +186,12 @@ def test_a_seed_gives_the_same_stories_everywhere() -> None:
     assert make_newsroom(seed=4, train=50, dev=5, test=5).train != small.train
 
 
+def test_the_newsroom_of_the_course_has_seed_0_and_its_sizes() -> None:
+    room = make_newsroom()
+    assert [len(stories) for stories in room] == [20_000, 500, 1000, 1000]
+    assert room == make_newsroom(0)
+
+
 DIGESTS = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aaced344e6a"]
 
 

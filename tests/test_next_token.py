@@ -58,8 +58,18 @@ def test_probabilities_by_hand():
     assert close(next_token_probs(LOGITS, top_p=0.51), 0.625, 0, 0.375, 0)
     assert close(next_token_probs(LOGITS, top_p=0.85), 5 / 9, 1 / 9, 3 / 9, 0)  # of two equal ones, the first
     assert close(next_token_probs(LOGITS, top_p=1e-9), 1, 0, 0, 0)
+    assert close(next_token_probs(LOGITS, top_p=1), 0.5, 0.1, 0.3, 0.1)
+    assert close(next_token_probs(LOGITS, top_k=1), 1, 0, 0, 0)
     assert close(next_token_probs(LOGITS, top_k=2, top_p=0.6), 1, 0, 0, 0)  # top-k comes first: 0.625 is enough
     assert close(next_token_probs(LOGITS, temperature=0.5, top_p=0.6), 1, 0, 0, 0)  # and temperature before both
+
+
+def test_leading_axes_are_rows_each_on_its_own():
+    logits, settings = torch.randn(2, 3, 5), dict(temperature=0.7, top_k=4, top_p=0.8)
+    for together, probs, logs in zip(logits, next_token_probs(logits, **settings), log_softmax(logits), strict=True):
+        for row, alone, log_alone in zip(together, probs, logs, strict=True):
+            assert torch.allclose(next_token_probs(row, **settings), alone)
+            assert torch.allclose(log_softmax(row), log_alone)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -68,6 +68,7 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.csv", b"article,summary\na\n", "line 2: not as many cells"),
         ("a.csv", b"article,summary\na,b\na,\n", "line 3: summary is empty"),
         ("a.csv", b'article,summary\na,b\na,"b\na,b\n', "after line 2: not CSV .*quotes there"),
+        ("a.csv", b'article,summary\na,"b\n', "after line 0: not CSV .*quotes there"),
         ("a.csv", b"article,summary\na,\xff\n", "line 2: not UTF-8"),
         ("a.parquet", b"PAR1 not really", "not Parquet .*write the file again"),
         ("a.txt", GOOD, r"unknown ending; give a file that ends in \.jsonl, \.jsonl\.gz, \.csv, \.parquet"),
@@ -112,6 +113,14 @@ def test_splits_share_no_article_and_lose_no_pair() -> None:
     assert {p.article for p in split_pairs(MANY[::-1], seed=1).test} == sets[2]
 
 
+@pytest.mark.parametrize(
+    ("number", "held_out"), [(3, 1), (39, 1), (40, 2), (19_999, 999), (20_020, 1000), (20_040, 1000)]
+)
+def test_a_twentieth_is_set_aside_one_at_least_and_a_thousand_at_most(number: int, held_out: int) -> None:
+    splits = split_pairs([Pair(f"article {n}", "summary") for n in range(number)])
+    assert [len(split) for split in splits] == [number - 2 * held_out, held_out, held_out]
+
+
 def test_too_few_articles_to_split() -> None:
     with pytest.raises(ValueError, match="2 distinct articles; .* need 3"):
         split_pairs([Pair("a", "b"), Pair("a", "c"), Pair("b", "c")])
@@ -122,6 +131,8 @@ def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.jsonl.gz", [Pair(name, name)])
     for given_path in (tmp_path, tmp_path / "train.jsonl.gz"):
         assert [split[0].article for split in read_splits(given_path)] == ["train", "dev", "test"]
+    other = write(tmp_path / "shop.jsonl.gz", MANY)
+    assert read_splits(other) == split_pairs(MANY), "what stands beside another file is not its own"
     (tmp_path / "dev.jsonl.gz").unlink()
     with pytest.raises(ValueError, match="test.jsonl.gz is beside it alone; give both"):
         read_splits(tmp_path)

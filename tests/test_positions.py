@@ -14,6 +14,10 @@ def test_table_by_hand():
     assert torch.allclose(table, torch.tensor(expected))
 
 
+def test_the_smallest_width_is_one_pair():
+    assert torch.allclose(sinusoidal_table(5, 2), torch.tensor([[sin(p), cos(p)] for p in range(5)]))
+
+
 def test_halves_are_the_same_columns_in_another_order():
     interleaved, halves = sinusoidal_table(7, 6), sinusoidal_table(7, 6, interleaved=False)
     assert torch.equal(halves, interleaved[:, [0, 2, 4, 1, 3, 5]])
@@ -48,6 +52,19 @@ def test_positions_are_added_from_the_right_row(make):
     x = torch.randn(2, 3, 6)
     assert torch.equal(positions(x, past=4), x + positions.table[6:9])
     assert positions.table.shape == (12, 6)
+
+
+def test_by_default_there_are_512_rows_read_from_the_first():
+    for positions in (SinusoidalPositions(6), LearnedPositions(6)):
+        assert positions.table.shape == (512, 6)
+        assert torch.equal(positions(torch.zeros(1, 2, 6))[0], positions.table[:2])
+    assert torch.equal(SinusoidalPositions(6).table, sinusoidal_table(512, 6, interleaved=True))
+
+
+def test_learned_rows_start_about_as_long_as_one():
+    table = LearnedPositions(64).table
+    assert table.std().item() == pytest.approx(1 / 8, rel=0.05)
+    assert abs(table.mean().item()) < 0.01
 
 
 @pytest.mark.parametrize("make", [SinusoidalPositions, LearnedPositions])

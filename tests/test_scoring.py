@@ -1,7 +1,9 @@
 """Scoring: numbers that can be counted by hand, and baselines on articles whose nearest is plain to see."""
 
 import json
+import math
 import random
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -71,6 +73,13 @@ def test_one_summary_for_each_reference() -> None:
 def test_k_is_the_best_on_the_development_set() -> None:
     assert first_words("one two  three", 2) == "one two"
     assert choose_k(DEV) == 3
+    assert choose_k([Pair("late floods here", "flood today")]) == 2, "by its stem, as in the score"
+
+
+@pytest.mark.parametrize(("summary", "k"), [("a", 1), ("a b c d", 4), ("z", 1)])
+def test_k_may_be_one_word_or_as_many_as_the_longest_summary_has(summary: str, k: int) -> None:
+    """Where no word is found again, all numbers are equal, and the first is chosen."""
+    assert choose_k([Pair("a b c d e f g h", summary)]) == k
 
 
 def test_the_most_frequent_summary() -> None:
@@ -87,6 +96,9 @@ def test_the_nearest_article_shares_rare_words() -> None:
         "night",
         "storm closes harbor",
     ]
+    assert nearest_summaries(TRAIN[:1], articles[:1]) == ["storm closes harbor"], (
+        "of one article no word weighs anything"
+    )
     assert nearest_summaries(TRAIN, [pair.article for pair in TRAIN]) == [pair.summary for pair in TRAIN]
 
 
@@ -97,12 +109,45 @@ def test_a_rare_word_outweighs_a_common_one_said_twice() -> None:
     assert nearest_summaries(train, ["rain rain storm"]) == ["storm today"]
 
 
+def plain_nearest(train: list[Pair], article: str) -> str:
+    """The same from the formula: the cosine of two vectors over all words."""
+    bags = [pair.article.split() for pair in train]
+    idf = {word: math.log(len(bags) / sum(word in bag for bag in bags)) for bag in bags for word in bag}
+
+    def vector(words: list[str]) -> list[float]:
+        return [(1 + math.log(words.count(word))) * idf[word] if word in words else 0.0 for word in sorted(idf)]
+
+    query = vector(article.split())
+    cosines = [
+        sum(a * b for a, b in zip(query, row, strict=True)) / (math.hypot(*row) * math.hypot(*query))
+        for row in map(vector, bags)
+    ]
+    best, second = sorted(cosines)[-1:-3:-1]
+    assert best - second > 1e-9, "the nearest is one alone"
+    return train[cosines.index(best)].summary
+
+
+def test_the_nearest_is_that_of_the_formula() -> None:
+    draw, kinds = random.Random(0), "abcdefgh"
+
+    def text() -> str:
+        return " ".join(draw.choices(kinds, weights=range(1, 9), k=draw.randint(4, 12)))
+
+    train = [Pair(text(), f"summary {n}") for n in range(12)]
+    articles = [text() for _ in range(60)]
+    assert nearest_summaries(train, articles) == [plain_nearest(train, article) for article in articles]
+
+
 def test_one_table_of_the_model_beside_the_baselines() -> None:
     table = evaluate(["a late storm", "team"], SPLITS)
     names = ["model", "first 3 words", "most frequent summary", "nearest training article"]
     assert list(table.scores) == names and list(baselines(SPLITS)) == names[1:]
     assert table.scores["model"] == score(["a late storm", "team"], ["a late storm", "Team Wins final"])
     assert table.scores["nearest training article"].exact == 0.5
+    with pytest.raises(FrozenInstanceError):
+        table.pairs = 3
+    with pytest.raises(FrozenInstanceError):
+        table.scores["model"].exact = 1.0
     lines = str(table).splitlines()
     assert lines[0].split() == ["2", "pairs", "ROUGE-1", "ROUGE-2", "ROUGE-L", "exact"]
     assert len({len(line) for line in lines}) == 1, "the columns are aligned"
@@ -144,10 +189,16 @@ def test_summaries_stand_in_the_order_of_their_articles() -> None:
         vocab_size=len(vocabulary), d_model=16, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=1
     )
     model = Transformer(config)
-    examples = encode_pairs([*TEST, *TRAIN], vocabulary, 20, 20)
+    examples = encode_pairs([*TRAIN, *TEST], vocabulary, 20, 20)
     alone = [vocabulary.decode(greedy(model, torch.tensor([ids]), 5)[0].tolist()) for ids in examples.articles]
     assert len(set(alone)) > 1
+    widths: list[tuple[int, ...]] = []
+    model.encoder.register_forward_pre_hook(lambda module, args: widths.append(tuple(args[0].shape)))
     assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone
+    assert [rows for rows, _ in widths] == [2, 2, 1] and widths == sorted(widths, key=lambda shape: shape[1])
+    widths.clear()
+    summarize(model, vocabulary, encode_pairs([*TRAIN, *TEST] * 13, vocabulary, 20, 20), 1)
+    assert [rows for rows, _ in widths] == [64, 1]
 
 
 @pytest.mark.parametrize("text", ["привет мир", "Ü", "你好", "สวัสดี", "हिन्दी", "ça va", "🎉", "?!", "42", "a"])

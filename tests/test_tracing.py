@@ -1,5 +1,8 @@
 """What the traces show is what the model computed."""
 
+from dataclasses import FrozenInstanceError
+
+import pytest
 import torch
 
 from tests.references import randomize
@@ -44,12 +47,15 @@ def test_shapes_are_written_in_the_order_of_the_journey():
     model = small()
     trace = trace_shapes(model, random_ids(2, 6), random_ids(2, 4))
     names = [row[0] for row in trace.rows]
+    assert max(name.count(".") for name in names) == 2, "three levels, unless more are asked for"
     assert names.index("encoder") < names.index("encoder.embedding.tokens") < names.index("encoder.layers.0")
     assert names.index("encoder.layers.1") < names.index("decoder.layers.0") < names.index("output")
     rows = {row[0]: row[1:] for row in trace.rows}
     assert rows["encoder.embedding.tokens"] == ("Embedding", "(2, 6)", "(2, 6, 16)", 30 * 16)
     assert rows["decoder.layers.1"][1:3] == ("(2, 4, 16) (2, 6, 16)", "(2, 4, 16)")
     assert rows["output"][2] == "(2, 4, 30)"
+    with pytest.raises(FrozenInstanceError):
+        trace.rows = []
     assert str(trace).splitlines()[0].split() == ["module", "class", "in", "out", "parameters"]
 
 

@@ -2,14 +2,16 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from tfm_lib.batches import Batch, Examples, encode_pairs
+from tfm_lib import training
+from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pairs import Pair
@@ -71,12 +73,33 @@ def test_the_linear_schedule_by_hand() -> None:
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.6, 0.4, 0.2, 0.0])
 
 
+def test_a_warm_up_may_be_as_long_as_the_run() -> None:
+    recipe = Recipe(steps=4, peak_rate=0.8, warmup_steps=4, fall="linear")
+    assert [recipe.rate(step) for step in range(1, 5)] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+
+
 def test_a_recipe_follows_its_schedule() -> None:
     by_paper = Recipe(steps=100, peak_rate=0.5 / math.sqrt(128 * 25), warmup_steps=25)
     for step in (1, 25, 60):
         assert by_paper.rate(step) == pytest.approx(paper_rate(step, 128, 25, factor=0.5))
     falling = Recipe(steps=100, peak_rate=0.1, warmup_steps=25, fall="linear")
     assert falling.rate(70) == pytest.approx(linear_rate(70, 0.1, 25, 100))
+
+
+def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
+    recipe = Recipe(steps=1)
+    assert recipe == Recipe(
+        steps=1, peak_rate=1e-3, warmup_steps=100, fall="paper", max_tokens=4096, label_smoothing=0.1, seed=0
+    )
+    with pytest.raises(FrozenInstanceError):
+        recipe.steps = 2
+    with pytest.raises(TypeError):
+        Recipe(1)
+
+
+def test_no_smoothing_and_one_of_each_are_allowed() -> None:
+    recipe = Recipe(steps=1, warmup_steps=1, max_tokens=1, label_smoothing=0.0, fall="linear")
+    assert recipe.rate(1) == recipe.peak_rate
 
 
 @pytest.mark.parametrize(
@@ -87,6 +110,7 @@ def test_a_recipe_follows_its_schedule() -> None:
         ({"steps": 9, "fall": "cosine"}, "'paper' or 'linear', got 'cosine'"),
         ({"steps": 9, "fall": "linear"}, "warm-up of 100 steps doesn't fit a run of 9"),
         ({"steps": 9, "label_smoothing": 1.0}, "label_smoothing must lie in"),
+        ({"steps": 9, "label_smoothing": -0.1}, "label_smoothing must lie in"),
     ],
 )
 def test_a_recipe_refuses_what_cannot_be(options: dict, message: str) -> None:
@@ -103,6 +127,13 @@ def test_the_loss_by_hand() -> None:
     # Smoothing by 0.2 gives each of the four tokens 0.05 more: they cost 1, 2, 3 and 3 bits, 9 in all.
     smooth = sequence_loss(logits, labels, pad_id=0, label_smoothing=0.2)
     assert smooth.item() == pytest.approx(0.8 * 2.5 * bit + 0.05 * 9 * bit)
+
+
+def test_padding_may_have_any_id() -> None:
+    logits, labels = torch.randn(1, 3, 4), torch.tensor([[0, 2, 3]])
+    costs = -logits[0].log_softmax(-1)
+    assert sequence_loss(logits, labels, pad_id=3).item() == pytest.approx((costs[0, 0] + costs[1, 2]).item() / 2)
+    assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx((costs[1, 2] + costs[2, 3]).item() / 2)
 
 
 def test_padding_does_not_count() -> None:
@@ -131,6 +162,15 @@ def test_devices() -> None:
     assert find_device().type in ("cuda", "mps", "cpu")
     with pytest.raises(ValueError, match="'tpu' is not here; choose from .*cpu"):
         find_device("tpu")
+
+
+@pytest.mark.parametrize(("cuda", "mps", "fastest"), [(1, 1, "cuda"), (1, 0, "cuda"), (0, 1, "mps"), (0, 0, "cpu")])
+def test_the_fastest_device_there_is(cuda: int, mps: int, fastest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cuda))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: bool(mps))
+    assert find_device() == torch.device(fastest)
+    if cuda:
+        assert find_device("cuda:1") == torch.device("cuda", 1)
 
 
 # --- the loop
@@ -167,6 +207,67 @@ def test_training_lowers_the_loss_and_records_it(tmp_path: Path, capsys: pytest.
     assert History.load(tmp_path / "history.json") == history
 
 
+@pytest.mark.parametrize("fall", ["paper", "linear"])
+def test_training_is_adam_over_the_planned_batches(fall: str) -> None:
+    """Weight by weight, in double precision, where a gradient of rounding errors is far below Adam's eps."""
+    recipe = Recipe(steps=11, peak_rate=3e-3, warmup_steps=4, fall=fall, max_tokens=40, label_smoothing=0.2, seed=3)
+    model = small_model().double()
+    history = train(model, EXAMPLES, recipe, progress=False)
+    reference = small_model().double().train()  # the same seed, so the same dropout
+    adam = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    plan = [indices for epoch in range(11) for indices in plan_batches(EXAMPLES, 40, seed=3, epoch=epoch)]
+    assert len(plan_batches(EXAMPLES, 40)) < 6, "the run has more than one epoch"
+    losses = []
+    for step, indices in enumerate(plan[:11], start=1):
+        after = math.sqrt(4 / step) if fall == "paper" else (12 - step) / 8
+        adam.param_groups[0]["lr"] = 3e-3 * min(step / 4, after)
+        batch = Batch.of([EXAMPLES.articles[i] for i in indices], [EXAMPLES.summaries[i] for i in indices])
+        logits = reference(batch.src, batch.decoder_input).transpose(1, 2)
+        loss = torch.nn.functional.cross_entropy(logits, batch.labels, ignore_index=0, label_smoothing=0.2)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        losses.append(loss.item())
+    assert history.loss == pytest.approx(losses, rel=1e-9)
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+def no_step(*arguments: object) -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "options", "saved"),
+    [(7, {"save_every": 3}, [0, 3, 6, 7]), (201, {}, [0, 200, 201]), (2, {"minutes": 1e-9}, [0, 1])],
+)
+def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, saved: list[int]) -> None:
+    seen: list[int] = []
+    recipe = replace(RECIPE, steps=steps)
+    options |= {"save": lambda state: seen.append(len(state.history.step)), "take_step": no_step, "progress": False}
+    train(small_model(), EXAMPLES, recipe, **options)
+    assert seen == saved
+
+
+def test_without_progress_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    train(small_model(), EXAMPLES, RECIPE, progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_tells_speed_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four steps were done before, 80 tokens and 4 seconds ago: 2 seconds a step, 20 tokens a second."""
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: 10.0, perf_counter=lambda: 10.0))
+    history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
+
+    def told(steps: int, minutes: float = math.inf) -> str:
+        return training._report(history, 2, steps, 6.0, minutes)
+
+    assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
+    assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
+    assert told(104, minutes=0.1) == "loss 1.500, 20 tokens/s, 0:02 left"
+    assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     models, losses = [], []
     for seed in (0, 0, 1):
@@ -176,8 +277,21 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert same_weights(models[0], models[1])
 
 
-def test_minutes_stop_a_run() -> None:
-    assert train(small_model(), EXAMPLES, RECIPE, minutes=1e-9, progress=False).step == [1]
+@pytest.mark.parametrize(("minutes", "steps"), [(1, 3), (2.01, 7), (1e-9, 1)])
+def test_minutes_stop_a_run(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by 20 seconds in each step."""
+    now = [1000.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0]))
+
+    def take_step(*arguments: object) -> float:
+        now[0] += 20
+        return 1.0
+
+    history = train(small_model(), EXAMPLES, RECIPE, minutes=minutes, take_step=take_step, progress=False)
+    assert len(history.step) == steps
+
+
+def test_no_minutes_are_refused() -> None:
     with pytest.raises(ValueError, match="minutes must be positive, got 0"):
         train(small_model(), EXAMPLES, RECIPE, minutes=0)
 
@@ -215,6 +329,14 @@ def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) ->
     set_seed(99)
     model, _, state = load_checkpoint(path)
     return model, train(model, examples, recipe, start=state, progress=False)
+
+
+def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 5)
+    model, _, state = load_checkpoint(tmp_path / "a.safetensors")
+    train(model, EXAMPLES, RECIPE, start=state)
+    shown = capsys.readouterr().err
+    assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 6, 7])

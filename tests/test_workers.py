@@ -2,12 +2,18 @@
 
 import json
 import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 
-from tests.test_training import EXAMPLES, small_model
+from tests.test_training import EXAMPLES, RECIPE, small_model
 from tfm_lib import training, workers
 from tfm_lib.batches import Batch
 from tfm_lib.vocabulary import PAD_ID
@@ -60,11 +66,144 @@ def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         workers.own_device("cuda")
 
 
+# --- a team of one, in this process
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    if not distributed.is_available():
+        pytest.skip("this build of torch has no torch.distributed")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> None:
+    """Of three workers one is here. DDP would divide the sum of their gradients by three."""
+    model, reference = (small_model().double().eval() for _ in range(2))
+    team = workers._Team(model, torch.device("cpu"), [])
+    assert (team.rank, team.number) == (0, 1)
+    team.number = 3
+    optimizer = training.make_optimizer(model)
+    team.take_step(model, BATCH, optimizer, RECIPE, rate=0.0)  # leaves gradients, which must not pile up
+    loss = team.take_step(model, BATCH, optimizer, RECIPE, rate=0.01)
+    own, part = workers.own_share(BATCH, 0, 3)
+    expected = part * training.sequence_loss(reference(own.src, own.decoder_input), own.labels, PAD_ID, 0.1)
+    (3 * expected).backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-9) and optimizer.param_groups[0]["lr"] == 0.01
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_the_team_stops_when_the_time_is_over_or_a_signal_came(alone: None) -> None:
+    signals: list[int] = []
+    team = workers._Team(small_model(), torch.device("cpu"), signals)
+    assert not team.agree(False) and team.agree(True)
+    signals.append(signal.SIGTERM)
+    assert team.agree(False)
+    assert (team.sum(0.1), team.any(True), team.any(False)) == (0.1, True, False), "in double precision"
+
+
+def test_each_worker_draws_its_own_numbers_and_all_go_on_alike(alone: None) -> None:
+    team = workers._Team(small_model(), torch.device("cpu"), [])
+    drawn = []
+    for team.rank in (0, 1, 1):
+        torch.manual_seed(5)
+        with team.own_random_numbers():
+            drawn.append(torch.rand(()).item())
+        drawn.append(torch.rand(()).item())
+    assert drawn[0] != drawn[2] == drawn[4] and drawn[1] == drawn[3] == drawn[5]
+
+
+def test_one_worker_trains_as_one_process_does(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    models, saved = [small_model(seed).double().eval() for seed in (0, 0)], []
+    recipe = replace(RECIPE, steps=3)
+    history = workers.train(models[0], EXAMPLES, recipe, save=saved.append)
+    assert "3/3 steps" in capsys.readouterr().err and len(saved) == 2
+    assert workers.train(models[1], EXAMPLES, recipe, progress=False).step == history.step
+    assert capsys.readouterr().err == "" and distributed.is_initialized()
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step_with_a_checkpoint(name: signal.Signals, alone: None) -> None:
+    model, saved = small_model(), []
+    model.register_forward_hook(lambda *_: signal.raise_signal(name) if len(saved) == 1 else None)
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(KeyboardInterrupt):
+        workers.train(model, EXAMPLES, RECIPE, save=lambda s: saved.append(len(s.history.step)), progress=False)
+    assert saved == [0, 1]
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    assert not workers.is_worker() and workers.is_first()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        assert workers.is_worker() and workers.is_first() == (rank == "0")
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("no"), 1), (None, None)])
+def test_a_command_ends_with_its_status_and_deaf(
+    error: BaseException | None, status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command() -> None:
+        if error:
+            raise error
+
+    changed = {}
+    monkeypatch.setattr(workers.signal, "signal", changed.__setitem__)
+    with nullcontext() if status is None else pytest.raises(SystemExit) as ended:
+        workers.run(command)
+    assert status is None or ended.value.code == status
+    assert changed == {signal.SIGTERM: signal.SIG_IGN, signal.SIGINT: signal.SIG_IGN}
+
+
 # --- which failure is told
 
 
 LOST = "RuntimeError: Connection closed by peer"
 TOLD = "ValueError: the loss of step 3 is nan; lower peak_rate"
+
+
+@pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 2, "1")])
+def test_workers_share_the_cores_and_talk_over_the_loopback(
+    cores: int | None, number: int, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def note(command: list[str]) -> None:
+        assert "--local-addr=127.0.0.1" in command and f"--nproc-per-node={number}" in command
+        assert not logging.getLogger().isEnabledFor(logging.CRITICAL), "torchrun's reports are silent"
+        seen.append((os.environ["OMP_NUM_THREADS"], os.environ["GLOO_SOCKET_IFNAME"]))
+
+    monkeypatch.setattr(workers.torchrun, "main", note)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(workers.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # so that it is put back at the end
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    workers.launch(number, ["train"])
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    workers.launch(number, ["train"])
+    assert seen == [(threads, "lo0"), ("5", "lo0")], "a number that was given stays"
+    assert logging.getLogger().isEnabledFor(logging.CRITICAL)
+
+
+@pytest.mark.parametrize(("ends", "shown"), [([-9, 1], "\n"), ([1, -9], "")])
+def test_a_progress_bar_that_was_killed_gets_its_line_ended(
+    ends: list[int], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(command: list[str]) -> None:
+        raise failures(tmp_path, *ends)
+
+    monkeypatch.setattr(workers.torchrun, "main", fail)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    with pytest.raises(ChildProcessError):
+        workers.launch(2, ["train"])
+    assert capsys.readouterr().err == shown
 
 
 def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
@@ -87,6 +226,7 @@ def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
         ([130, -11], ChildProcessError, "worker 1 of 2 .*SIGSEGV"),
         ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
         ([-15, TOLD], ValueError, "^the loss of step 3"),
+        ([TOLD, 130], KeyboardInterrupt, None),
         (["OSError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
         ([LOST, -15], workers.ChildFailedError, None),
         (["IndexError: 7", LOST], workers.ChildFailedError, None),

@@ -16,10 +16,12 @@ from tfm_lib.vocabulary import Vocabulary
 class KeyValueCache:
     """The keys and values that one attention has computed so far, in buffers that are allocated once."""
 
+    key: Tensor  # (B, H, capacity, K), from the first update on
+    value: Tensor
+
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.length = 0
-        self.key = self.value = torch.empty(0)
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Take the new keys and values (B, H, new, K), give back all so far (B, H, length, K).

@@ -79,7 +79,7 @@ def next_token_probs(
         logits = logits.masked_fill(logits < least, -torch.inf)
     probs = logits.softmax(-1, dtype=_at_least_float32(logits))
     if top_p is not None:
-        ranked, order = probs.sort(dim=-1, descending=True, stable=True)
+        ranked, order = probs.sort(descending=True, stable=True)
         more_likely = F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))  # what all tokens before it have together
         kept = ranked.masked_fill(more_likely >= top_p, 0.0)
         probs = torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))

@@ -21,14 +21,14 @@ def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True)
     Raises ValueError for an odd d_model. Source: Vaswani et al. 2017, section 3.5.
     """
     check_even(d_model)
-    position = torch.arange(num_positions, dtype=torch.float64)[:, None]  # (P, 1)
+    position = torch.arange(num_positions)[:, None]  # (P, 1)
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # (D/2,)
     # In float64, since float32 rounds the angle of a far position by more than 1e-4.
     angle = position * 10000 ** (-2 * pair / d_model)  # (P, D/2)
     if interleaved:
         table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # (P, D/2, 2) -> (P, D)
     else:
-        table = torch.cat([angle.sin(), angle.cos()], dim=-1)  # (P, D)
+        table = torch.cat([angle.sin(), angle.cos()], dim=1)  # (P, D)
     return table.float()
 
 
