@@ -42,9 +42,9 @@ test-slow: $(READY) ## the tests that take minutes, such as a training killed 20
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
 	$(RUN) -m pytest -m browser -n 0 $(call given,ARGS)
 
-train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 DEVICE=cuda SEED=0 WORKERS=2; RESUME=1 goes on)
+train: $(READY) ## train a summarizer (TASK=newsroom, DATA=pairs.jsonl MINUTES=10 or STEPS=5000, DEVICE=cuda SEED=0 WORKERS=2; RESUME=1 goes on, REPLACE=1 begins anew)
 	@$(RUN) -m tfm_lib train $(call option,DATA,data) $(call option,MINUTES,minutes) $(call option,STEPS,steps) \
-	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) \
+	  $(call option,DEVICE,device) $(call option,SEED,seed) $(if $(call given,RESUME),--resume) $(if $(call given,REPLACE),--replace) \
 	  $(call option,TASK,task) $(call option,WORKERS,workers) $(if $(call given,SHIP),--ship)
 
 flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
@@ -93,6 +93,8 @@ test test-slow test-browser site lessons: export CUDA_VISIBLE_DEVICES =
 test test-slow test-browser site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
+# So that what it says of options is in make's words.
+train: export TFM_BY_MAKE = 1
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)

@@ -33,6 +33,12 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
+def checkpoint_of(stem: str) -> Path:
+    """The checkpoint of the one run of that name here."""
+    [folder] = Path("runs").glob(f"{stem}-*-seed0")
+    return folder / "checkpoint.safetensors"
+
+
 def write_pairs(path: Path, number: int) -> Path:
     rows = [
         {"article": f"on day {n} the shop sold {n} lamps " * 3, "summary": f"{n} Lamps sold"} for n in range(number)
@@ -45,7 +51,7 @@ def write_pairs(path: Path, number: int) -> Path:
 def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     run("--seed", str(seed))
     folder = Path(f"runs/ten_pairs-seed{seed}")
-    scores = json.loads((folder / "scores.json").read_text())["test set"]["scores"]
+    scores = json.loads((folder / "scores.json").read_text())["training pairs, learned by heart"]["scores"]
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     # What is on the disk can do it too.
@@ -53,18 +59,21 @@ def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
     assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
     assert state is not None and state.finished and len(state.history.step) <= 40, "seconds, not minutes"
-    assert TEN_PAIRS[0][1] in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert TEN_PAIRS[0][1] in out and "The training pairs, learned by heart\n10 pairs" in out
+    assert "test" not in out, "nothing that was trained on is called a test"
 
 
 def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     run("--data", str(write_pairs(Path("shop.jsonl"), 60)), "--steps", "3", "--minutes", "1")
-    folder = Path("runs/shop-seed0")
+    folder = checkpoint_of("shop").parent
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     record = json.loads((folder / "scores.json").read_text())["test set"]
-    assert record["pairs"] == 3 and len(record["examples"]) == 3
+    assert record["pairs"] == 10 and len(record["examples"]) == 5
     assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
     out, err = capsys.readouterr()
-    assert "54 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert "40 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert "The test pairs are few: each moves a score by up to 10.0, so that it can say little." in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
     assert len(checkpoints.History.load(folder / "history.json").loss) == 3
@@ -75,19 +84,20 @@ def test_dev_and_test_files_beside_the_data_are_used() -> None:
         Path("shops").mkdir(exist_ok=True)
         write_pairs(Path(f"shops/{name}.jsonl"), number)
     for data in ("shops", "shops/train.jsonl"):
-        run("--data", data, "--steps", "1")
-        assert json.loads(Path("runs/shops-seed0/scores.json").read_text())["test set"]["pairs"] == 4
+        run("--data", data, "--steps", "1", "--replace")
+        scores = checkpoint_of("shops").with_name("scores.json")
+        assert json.loads(scores.read_text())["test set"]["pairs"] == 4
 
 
 def test_a_stopped_run_goes_on_to_the_very_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     data = str(write_pairs(Path("shop.jsonl"), 40))
-    path = Path("runs/shop-seed0/checkpoint.safetensors")
     run("--data", data, "--steps", "4")
+    path = checkpoint_of("shop")
     whole = path.read_bytes()
     path.unlink()
 
     run("--data", data, "--steps", "4", "--minutes", "1e-9")
-    with pytest.raises(ValueError, match="unfinished run; go on with --resume, or delete it"):
+    with pytest.raises(ValueError, match="unfinished run: --resume goes on, --replace begins it anew"):
         run("--data", data, "--steps", "4")
 
     real, calls = training.train_step, []
@@ -125,20 +135,25 @@ def test_there_is_nothing_to_resume() -> None:
 
 def test_a_run_goes_on_only_as_it_began() -> None:
     data = str(write_pairs(Path("shop.jsonl"), 40))
-    path = Path("runs/shop-seed0/checkpoint.safetensors")
     run("--data", data, "--steps", "4", "--minutes", "1e-9")
+    path = checkpoint_of("shop")
     before = path.read_bytes()
     with pytest.raises(ValueError, match="is a run of 4 steps, not of 9; go on without --steps"):
         run("--data", data, "--steps", "9", "--resume")
     with pytest.raises(ValueError, match="nothing to resume"):
         run("--data", data, "--seed", "1", "--resume")
     write_pairs(Path(data), 41)
-    with pytest.raises(ValueError, match="other examples; give the same data"):
+    with pytest.raises(
+        ValueError, match=r"there is no \S+ \(but \S+shop-\w{6}-seed0\S+, of other data or another seed\)"
+    ):
         run("--data", data, "--resume")
+    write_pairs(Path(data), 40)
     path.write_bytes(before[:-1])
     for options in ([], ["--resume"]):
-        with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or delete it and train anew"):
+        with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or train anew with --replace"):
             run("--data", data, *options)
+    run("--data", data, "--steps", "4", "--replace")
+    assert checkpoints.load_checkpoint(path).state.finished  # type: ignore[union-attr]
 
 
 def test_a_broken_file_ends_in_one_line() -> None:

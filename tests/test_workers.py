@@ -45,26 +45,26 @@ def test_the_shares_gradients_add_up_to_the_whole() -> None:
 
 
 def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert workers.own_device("cpu") == torch.device("cpu")
+    assert workers.find_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="cuda or cpu, not on mps"):
-        workers.own_device("mps")
+        workers.find_device("mps")
     taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert workers.own_device() == torch.device("cuda", 1) and taken == [1]
+    assert workers.find_device() == torch.device("cuda", 1) and taken == [1]
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(ValueError, match="3 workers, but GPUs: 2; start a worker for each GPU"):
-        workers.own_device("cuda")
+        workers.find_device("cuda")
 
 
 # --- which failure is told
 
 
 LOST = "RuntimeError: Connection closed by peer"
-TOLD = "ValueError: the loss of step 3 is nan; lower peak_rate"
+TOLD = "OnPurpose: the loss of step 3 is nan; lower peak_rate"
 
 
 def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
@@ -87,9 +87,10 @@ def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
         ([130, -11], ChildProcessError, "worker 1 of 2 .*SIGSEGV"),
         ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
         ([-15, TOLD], ValueError, "^the loss of step 3"),
-        (["OSError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
+        (["OnPurpose: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
         ([LOST, -15], workers.ChildFailedError, None),
         (["IndexError: 7", LOST], workers.ChildFailedError, None),
+        (["ValueError: too many values to unpack", LOST], workers.ChildFailedError, None),
         ([3, -15], workers.ChildFailedError, None),
     ],
 )

@@ -1,0 +1,163 @@
+"""A training run in its folder, from its start to its scores: what it leaves in runs/, and how it goes on."""
+
+import io
+import json
+import math
+import os
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+from tfm_lib import checkpoints, decoding, scoring, training
+from tfm_lib.checkpoints import Checkpoint, History
+from tfm_lib.files import write_whole
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.tasks import Task
+from tfm_lib.vocabulary import Vocabulary
+
+MINUTES = 10.0  # of a run whose number of steps is measured
+FEW = 100  # test pairs, below which a score says little
+
+
+def option(name: str, value: str = "1") -> str:
+    """An option as one gives it: to make, which says so in the environment, or to this command."""
+    if "TFM_BY_MAKE" in os.environ:
+        return f"{name.upper()}={value}"
+    return f"--{name}" if value == "1" else f"--{name} {value}"
+
+
+def checkpoint_of(task: Task) -> Path:
+    """Where the run of a task keeps its checkpoint."""
+    return Path("runs") / task.name / "checkpoint.safetensors"
+
+
+def works_together() -> bool:
+    """Whether torchrun started this process, as one of several workers."""
+    return distributed.is_available() and distributed.is_torchelastic_launched()
+
+
+def run(
+    task: Task, *, device: str | None = None, minutes: float | None = None, resume: bool = False, replace: bool = False
+) -> tuple[Transformer, Vocabulary] | None:
+    """Train, draw and score, in a folder of the task's own; returns what was trained.
+
+    Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), and half of the
+    time again is the limit; otherwise the minutes are the limit, if they are given. Of several workers, only the first
+    one says, saves and scores something, and the others get None.
+    Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
+    """
+    path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
+    team: Any = training
+    if works_together():
+        from tfm_lib import workers as team
+    on = team.find_device(device)
+    before = _before(task, path, on, resume, replace)
+    vocabulary = before.vocabulary if before else task.vocabulary()
+    examples = task.encode(task.splits.train, vocabulary)
+    first = team is training or team.is_first()
+    with nullcontext() if team is training else team.joined(on):
+        if before is None and task.measured:
+            minutes = MINUTES if minutes is None else minutes
+            steps = team.steps_within(minutes, _new_model(task, vocabulary, on), examples, task.recipe)
+            task, limit = task.of_steps(steps), 1.5 * minutes
+            if first:
+                print(f"{option('steps', str(steps))} is what {minutes:g} minutes hold; it repeats this run exactly")
+        model = before.model if before else _new_model(task, vocabulary, on)
+        recipe = before.state.recipe if before and before.state else task.recipe
+        if first:
+            parameters = sum(parameter.numel() for parameter in model.parameters())
+            print(f"Training {parameters:,} parameters on {on}: {examples}", flush=True)
+        began = time.perf_counter()
+        history = team.train(
+            model,
+            examples,
+            recipe,
+            minutes=limit,
+            start=before and before.state,
+            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
+        )
+    if not first:
+        return None
+    seconds, done = time.perf_counter() - began, len(history.step)
+    goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
+    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
+    history.save(path.with_name("history.json"))
+    _draw(history, path.with_name("learning_curve.png"))
+    _score(task, model, vocabulary, path.parent, seconds)
+    return model, vocabulary
+
+
+def _before(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+    """The checkpoint to go on from; None where a new run begins."""
+    folder, anew = path.parent, option("replace")
+    if resume and replace:
+        raise ValueError(f"{option('resume')} goes on with a run, and {anew} begins it anew; give one of them")
+    if resume:
+        if not path.exists():
+            others = sorted(folder.parent.glob(f"{task.name.rsplit('-', 2)[0]}-*/{path.name}"))
+            seen = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+            raise ValueError(f"nothing to resume: there is no {path}{seen}; train without {option('resume')}")
+        before = _load(path, device)
+        if before.state is None:
+            raise ValueError(f"{path} has no run to go on with; {anew} trains it anew")
+        if not task.measured and task.recipe.steps != before.state.recipe.steps:
+            raise ValueError(
+                f"{path} is a run of {before.state.recipe.steps} steps, not of {task.recipe.steps}; "
+                f"go on without {option('steps').split('=')[0]}"
+            )
+        return before
+    if path.exists() and not replace:
+        state = _load(path, device).state
+        if state is not None and not state.finished:
+            raise ValueError(f"{folder} holds an unfinished run: {option('resume')} goes on, {anew} begins it anew")
+        raise ValueError(f"{folder} holds a finished run: {anew} trains it anew; to keep it, rename the folder first")
+    return None
+
+
+def _load(path: Path, device: torch.device) -> Checkpoint:
+    try:
+        return checkpoints.load_checkpoint(path, device)
+    except ValueError as error:
+        raise ValueError(f"{error}, or train anew with {option('replace')}") from error
+
+
+def _new_model(task: Task, vocabulary: Vocabulary, device: torch.device) -> Transformer:
+    """The model with which every run of this task and seed begins."""
+    training.set_seed(task.recipe.seed)
+    length = max(task.max_article, task.max_summary + 1)
+    ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
+    return Transformer(TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)).to(device)
+
+
+def _draw(history: History, path: Path) -> None:
+    from tfm_lib.show.plots import learning_curve
+
+    picture = io.BytesIO()
+    learning_curve(history).savefig(picture)
+    write_whole(path, picture.getvalue())
+
+
+def _score(task: Task, model: Transformer, vocabulary: Vocabulary, folder: Path, seconds: float) -> None:
+    """Print and keep a table and five examples of each test set."""
+    texts: list[str] = []
+    record: dict[str, object] = {"seconds": seconds}  # of this command's training
+    for name, (splits, stories) in task.test_sets().items():
+        examples = task.encode(splits.test, vocabulary)
+        print(f"Scoring the {name}: {examples}", flush=True)
+        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
+        table = scoring.evaluate(summaries, splits, stories)
+        shown = list(zip(splits.test, summaries, strict=True))[:5]
+        texts.append(f"The {name}\n{table}")
+        if splits.test != splits.train and len(examples) < FEW:
+            each = 100 / len(examples)
+            texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
+        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
+        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
+    text = "\n\n".join(texts)
+    write_whole(folder / "scores.txt", f"{text}\n".encode())
+    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
+    print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
