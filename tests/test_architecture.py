@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "runs": {
         "checkpoints",
         "decoding",
+        "errors",
         "files",
         "model",
         "scoring",

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +103,11 @@ def work(folder: Path) -> None:
         seen["own draw"] = torch.rand(()).item()
     seen["common draw"] = torch.rand(()).item()
 
+    readings = itertools.count(1)
+    training.time = types.SimpleNamespace(perf_counter=lambda: (10.0 + 5 * rank) * next(readings))  # two speeds
+    seen["steps within a minute"] = workers.steps_within(1.0, small_model(), EXAMPLES, RECIPE)
+    training.time = time
+
     over = 1e-9 if rank == 1 else math.inf  # by one clock, not by the other
     seen["steps in time"] = workers.train(small_model(), EXAMPLES, RECIPE, minutes=over, progress=False).step
     model = small_model(dtype=torch.float32)
@@ -182,6 +188,10 @@ def test_one_process_goes_on_from_two_workers(together: Run) -> None:
     expected = together.seen[0]["with dropout"]
     assert history.loss[:HALF] == expected[:HALF] and len(history.loss) == len(expected)
     assert gap(expected, history.loss) < 0.2, "its dropout draws other numbers"
+
+
+def test_workers_agree_on_how_many_steps_a_minute_holds(together: Run) -> None:
+    assert [seen["steps within a minute"] for seen in together.seen] == [120, 120], "20 in 10 s, as worker 0 has it"
 
 
 def test_workers_stop_together_when_the_time_of_one_is_over(together: Run) -> None:

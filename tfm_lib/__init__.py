@@ -2,13 +2,14 @@
 
 masks -> attention -> positions -> layers -> model    the model
 newsroom, pairs, vocabulary -> batches                its data
-checkpoints -> training -> workers, tasks             how it learns
+recipes, checkpoints -> training -> workers, tasks    how it learns
 next_token -> decoding -> beam, scoring, tracing      how it writes, is judged, is looked into
 pretrained                                            what ships
 lessons                                               the one table of lessons, and where their files lie
 show/                                                 figures, and the controls around them
 ask/                                                  questions, quiz, flashcards, exercises with their checks
-lab, __main__                                         the commands behind make
+runs, lab, __main__                                   the commands behind make
+files, errors                                         files written whole, errors told in a line
 
 One legend of axes, used in every shape comment:
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tfm_lib.errors import on_purpose
+from tfm_lib.errors import BY_MAKE, on_purpose, option
 from tfm_lib.lab import FOLDER, MY_LESSONS, lab, reset, student
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
@@ -23,7 +23,9 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
 def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
     if args.ship and (args.task, args.seed) != ("newsroom", 0):
-        raise ValueError("what ships is the newsroom model of seed 0; add --task newsroom and leave the seed")
+        raise ValueError(
+            f"what ships is the newsroom model of seed 0; add {option('task', 'newsroom')} and leave the seed"
+        )
 
     from tfm_lib import runs, tasks
 
@@ -44,7 +46,7 @@ def train(args: argparse.Namespace) -> None:
         if not path.exists() or (path.stat().st_mtime < began and not args.resume):
             raise
         why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
-        sys.exit(f"{why}; {path} is whole, and the same command with {runs.option('resume')} goes on from it")
+        sys.exit(f"{why}; {path} is whole, and the same command with {option('resume')} goes on from it")
 
 
 def _train(args: argparse.Namespace, task: "Task") -> None:
@@ -77,7 +79,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong options end in one line, which calls them as they were given: to make, or to this command."""
 
     def error(self, message: str) -> NoReturn:
-        if "TFM_BY_MAKE" in os.environ:
+        if BY_MAKE in os.environ:
             message = re.sub(r"--([a-z]+)", lambda name: name[1].upper(), message)
         self.exit(2, f"error: {message}\n")
 

@@ -1,10 +1,19 @@
-"""Which errors are answers to what somebody typed, and which are bugs."""
+"""Which errors are answers to what somebody typed, and which are bugs; how options are called in the answers."""
 
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+BY_MAKE = "TFM_BY_MAKE"  # set in the environment where make runs the command
+
+
+def option(name: str, value: object = None) -> str:
+    """An option as one gives it, to make or to the command; without a value, one that is only switched on."""
+    if BY_MAKE in os.environ:
+        return f"{name.upper()}={1 if value is None else value}"
+    return f"--{name}" if value is None else f"--{name} {value}"
 
 
 def on_purpose(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import distributed
 
 from tfm_lib import checkpoints, decoding, scoring, training
 from tfm_lib.checkpoints import Checkpoint, History
+from tfm_lib.errors import option
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.tasks import Task
@@ -21,13 +21,6 @@ from tfm_lib.vocabulary import Vocabulary
 
 MINUTES = 10.0  # of a run whose number of steps is measured
 FEW = 100  # test pairs, below which a score says little
-
-
-def option(name: str, value: str = "1") -> str:
-    """An option as one gives it: to make, which says so in the environment, or to this command."""
-    if "TFM_BY_MAKE" in os.environ:
-        return f"{name.upper()}={value}"
-    return f"--{name}" if value == "1" else f"--{name} {value}"
 
 
 def checkpoint_of(task: Task) -> Path:
@@ -65,7 +58,7 @@ def run(
             steps = team.steps_within(minutes, _new_model(task, vocabulary, on), examples, task.recipe)
             task, limit = task.of_steps(steps), 1.5 * minutes
             if first:
-                print(f"{option('steps', str(steps))} is what {minutes:g} minutes hold; it repeats this run exactly")
+                print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
         model = before.model if before else _new_model(task, vocabulary, on)
         recipe = before.state.recipe if before and before.state else task.recipe
         if first:
@@ -107,7 +100,7 @@ def _before(task: Task, path: Path, device: torch.device, resume: bool, replace:
         if not task.measured and task.recipe.steps != before.state.recipe.steps:
             raise ValueError(
                 f"{path} is a run of {before.state.recipe.steps} steps, not of {task.recipe.steps}; "
-                f"go on without {option('steps').split('=')[0]}"
+                f"go on without {option('steps', task.recipe.steps)}"
             )
         return before
     if path.exists() and not replace:
