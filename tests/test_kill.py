@@ -30,7 +30,10 @@ ERRORS = Path("errors.txt")
 # The command itself, in a process of its own, but it saves after every step: so kills meet many writes in seconds.
 SAVES_OFTEN = """
 import functools
+import signal
 from tfm_lib import __main__, training
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
 
 training.train = functools.partial(training.train, save_every=1)
 __main__.main()

@@ -300,8 +300,6 @@ def test_a_finished_run_is_replaced_only_where_that_is_asked_for(monkeypatch: py
     with pytest.raises(ValueError, match="holds a finished run: REPLACE=1 trains it anew"):
         run()
     assert path.read_bytes() == whole
-    with pytest.raises(ValueError, match="RESUME=1 goes on with a run, and REPLACE=1 begins it anew; give one"):
-        run("--replace", "--resume")
     run("--replace")
     assert path.read_bytes() == whole, "the same run"
 
@@ -321,6 +319,7 @@ def test_a_finished_run_is_replaced_only_where_that_is_asked_for(monkeypatch: py
         (["--workers", "0"], "argument --workers: wants a whole number from 1 on, got 0"),
         (["--seed", "-1"], "argument --seed: wants a whole number from 0 on, got -1"),
         (["--task", "foo"], "argument --task: invalid choice: "),
+        (["--replace", "--resume"], "argument --resume: not allowed with argument --replace"),
         (["--epochs", "3"], "unrecognized arguments: --epochs 3"),
     ],
 )

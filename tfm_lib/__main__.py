@@ -52,7 +52,7 @@ def train(args: argparse.Namespace) -> None:
 def _train(args: argparse.Namespace, task: "Task") -> None:
     from tfm_lib import pretrained, runs
 
-    trained = runs.run(task, device=args.device, minutes=args.minutes, resume=args.resume, replace=args.replace)
+    trained = runs.run(task, device_name=args.device, minutes=args.minutes, resume=args.resume, replace=args.replace)
     if args.ship and trained:
         pretrained.ship(*trained)
         print(f"{pretrained.SHIPPED.name} comes with the package from now on")
@@ -146,8 +146,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--seed", type=_whole(0, 2**32 - 1), default=0, help="of weights, dropout, order and split (0)"
     )
-    command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
-    command.add_argument("--replace", action="store_true", help="begin anew where a run of the same data is kept")
+    kept = command.add_mutually_exclusive_group()
+    kept.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
+    kept.add_argument("--replace", action="store_true", help="begin anew where a run of the same data is kept")
     command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")
     command.set_defaults(run=train)
 

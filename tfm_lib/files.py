@@ -5,6 +5,7 @@ import os
 import secrets
 import time
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 FIXES = {
@@ -40,7 +41,7 @@ def write_whole(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):  # after the rename there is none
             part.unlink()
-    for other in path.parent.glob(f".{path.name}.*.part"):
+    for other in path.parent.glob(f".{escape(path.name)}.*.part"):
         with suppress(OSError):  # it may end in this moment
             if time.time() - other.stat().st_mtime > LEFT_BEHIND:
                 other.unlink()

@@ -5,6 +5,7 @@ import json
 import math
 import time
 from contextlib import nullcontext
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,12 @@ def works_together() -> bool:
 
 
 def run(
-    task: Task, *, device: str | None = None, minutes: float | None = None, resume: bool = False, replace: bool = False
+    task: Task,
+    *,
+    device_name: str | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    replace: bool = False,
 ) -> tuple[Transformer, Vocabulary] | None:
     """Train, draw and score, in a folder of the task's own; returns what was trained.
 
@@ -47,30 +53,30 @@ def run(
     team: Any = training
     if works_together():
         from tfm_lib import workers as team
-    on = team.find_device(device)
-    before = _before(task, path, on, resume, replace)
-    vocabulary = before.vocabulary if before else task.vocabulary()
+    device = team.find_device(device_name)
+    kept = _kept(task, path, device, resume, replace)
+    vocabulary = kept.vocabulary if kept else task.vocabulary()
     examples = task.encode(task.splits.train, vocabulary)
     first = team is training or team.is_first()
-    with nullcontext() if team is training else team.joined(on):
-        if before is None and task.measured:
+    with nullcontext() if team is training else team.joined(device):
+        if kept is None and task.measured:
             minutes = MINUTES if minutes is None else minutes
-            steps = team.steps_within(minutes, _new_model(task, vocabulary, on), examples, task.recipe)
+            steps = team.steps_within(minutes, _new_model(task, vocabulary, device), examples, task.recipe)
             task, limit = task.of_steps(steps), 1.5 * minutes
             if first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-        model = before.model if before else _new_model(task, vocabulary, on)
-        recipe = before.state.recipe if before and before.state else task.recipe
+        model = kept.model if kept else _new_model(task, vocabulary, device)
+        recipe = kept.state.recipe if kept and kept.state else task.recipe
         if first:
             parameters = sum(parameter.numel() for parameter in model.parameters())
-            print(f"Training {parameters:,} parameters on {on}: {examples}", flush=True)
+            print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
         began = time.perf_counter()
         history = team.train(
             model,
             examples,
             recipe,
             minutes=limit,
-            start=before and before.state,
+            start=kept and kept.state,
             save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
         )
     if not first:
@@ -84,30 +90,32 @@ def run(
     return model, vocabulary
 
 
-def _before(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+def _kept(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
     """The checkpoint to go on from; None where a new run begins."""
-    folder, anew = path.parent, option("replace")
-    if resume and replace:
-        raise ValueError(f"{option('resume')} goes on with a run, and {anew} begins it anew; give one of them")
+    folder, replacing = path.parent, option("replace")
     if resume:
         if not path.exists():
-            others = sorted(folder.parent.glob(f"{task.name.rsplit('-', 2)[0]}-*/{path.name}"))
-            seen = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
-            raise ValueError(f"nothing to resume: there is no {path}{seen}; train without {option('resume')}")
-        before = _load(path, device)
-        if before.state is None:
-            raise ValueError(f"{path} has no run to go on with; {anew} trains it anew")
-        if not task.measured and task.recipe.steps != before.state.recipe.steps:
+            others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+            hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+            raise ValueError(f"nothing to resume: there is no {path}{hint}; train without {option('resume')}")
+        kept = _load(path, device)
+        if kept.state is None:
+            raise ValueError(f"{path} has no run to go on with; {replacing} trains it anew")
+        if not task.measured and task.recipe.steps != kept.state.recipe.steps:
             raise ValueError(
-                f"{path} is a run of {before.state.recipe.steps} steps, not of {task.recipe.steps}; "
+                f"{path} is a run of {kept.state.recipe.steps} steps, not of {task.recipe.steps}; "
                 f"go on without {option('steps', task.recipe.steps)}"
             )
-        return before
+        return kept
     if path.exists() and not replace:
         state = _load(path, device).state
         if state is not None and not state.finished:
-            raise ValueError(f"{folder} holds an unfinished run: {option('resume')} goes on, {anew} begins it anew")
-        raise ValueError(f"{folder} holds a finished run: {anew} trains it anew; to keep it, rename the folder first")
+            raise ValueError(
+                f"{folder} holds an unfinished run: {option('resume')} goes on, {replacing} begins it anew"
+            )
+        raise ValueError(
+            f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
+        )
     return None
 
 
