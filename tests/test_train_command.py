@@ -74,11 +74,11 @@ def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> 
     folder = checkpoint_of("shop").parent
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     record = json.loads((folder / "scores.json").read_text())["test set"]
-    assert record["pairs"] == 10 and len(record["examples"]) == 5
+    assert record["pairs"] == 6 and len(record["examples"]) == 5
     assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
     out, err = capsys.readouterr()
-    assert "40 pairs; cut for length: 0 articles, 0 summaries" in out
-    assert "The test pairs are few: each moves a score by up to 10.0, so that it can say little." in out
+    assert "48 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert "The test pairs are few: each moves a score by up to 16.7, so that it can say little." in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
     assert len(checkpoints.History.load(folder / "history.json").loss) == 3
