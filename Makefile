@@ -117,6 +117,8 @@ test test-slow test-browser bench site lessons: export CUDA_VISIBLE_DEVICES =
 test test-slow test-browser bench site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
+# So that what it says of options is in make's words.
+train write: export TFM_BY_MAKE = 1
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)

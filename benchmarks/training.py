@@ -18,6 +18,7 @@ import torch
 
 from tfm_lib.__main__ import parser
 from tfm_lib.checkpoints import History, load_checkpoint
+from tfm_lib.runs import checkpoint_of
 from tfm_lib.scoring import LABELS
 from tfm_lib.tasks import choose
 
@@ -30,20 +31,20 @@ def run(command: argparse.Namespace, seed: int) -> dict:
     options = {"--data": command.data, "--task": command.task, "--seed": seed, "--device": "cpu"}
     options |= {"--minutes": command.minutes, "--steps": command.steps}
     given = [str(part) for option in options.items() if option[1] is not None for part in option]
-    args = parser().parse_args(["train", *given])
+    args = parser().parse_args(["train", "--replace", *given])
     load = [os.getloadavg()[0]]
     args.run(args)
     load.append(os.getloadavg()[0])
     after = os.times()
-    folder = Path("runs") / choose(args.task, args.data, seed, args.steps, args.minutes).name
-    model, vocabulary, state = load_checkpoint(folder / "checkpoint.safetensors")
+    path = checkpoint_of(choose(args.task, args.data, seed))
+    folder, (model, vocabulary, state) = path.parent, load_checkpoint(path)
     history = History.load(folder / "history.json")
     return {
         "seed": seed,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": len(vocabulary),
         "config": asdict(model.config),
-        "recipe": state.recipe if state else {},
+        "recipe": asdict(state.recipe) if state else {},
         "steps": len(history.step),
         "tokens": sum(history.tokens),
         "loss": mean(history.loss[-50:]),

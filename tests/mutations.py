@@ -117,8 +117,8 @@ MUTATIONS = [
     Mutation("a kernel sees an empty row", "attention", "attn_mask=mask | nothing_seen", "attn_mask=mask", "test_attention"),
     Mutation("first words scored without the last", "rouge", "accumulate(map(len, given), initial=0)", "accumulate(map(len, given[:-1]), initial=0)", "test_scoring"),
     Mutation("rouge of English for all", "rouge", "return ENGLISH if", "return ENGLISH if True or", "test_scoring"),
-    Mutation("no shift", "batches", "[[START_ID, *ids] for ids in summaries]", "[[*ids, EOS_ID] for ids in summaries]", "test_batches"),
-    Mutation("end not among the labels", "batches", "[[*ids, EOS_ID] for ids in summaries]", "[ids for ids in summaries]", "test_batches"),
+    Mutation("no shift", "batches", "[[start_id, *ids] for ids in summaries]", "[[*ids, eos_id] for ids in summaries]", "test_batches"),
+    Mutation("end not among the labels", "batches", "[[*ids, eos_id] for ids in summaries]", "[ids for ids in summaries]", "test_batches"),
     Mutation("an example left out of an epoch", "batches", "    for index in order:\n", "    for index in order[1:]:\n", "test_batches"),
     Mutation("an article on two sides", "pairs", "order[size : 2 * size]", "order[: 2 * size]", "test_pairs"),
     Mutation("blank lines are records", "pairs", "if not line.strip():", "if False:", "test_pairs"),
@@ -130,9 +130,9 @@ MUTATIONS = [
     Mutation("resumed run sees the first batches again", "training", "for indices in plan[done:]", "for indices in plan[0:]", "test_training"),
     Mutation("random state not restored", "training", "    torch.set_rng_state(", "    (lambda state: None)(", "test_training"),
     Mutation("a row falls to no worker", "workers", "range(rank, len(batch.src), number)", "range(rank, len(batch.src) - 1, number)", "test_workers"),
-    Mutation("a share counts by its rows", "workers", "part = int(own.labels.ne(PAD_ID).sum()) / int(batch.labels.ne(PAD_ID).sum())", "part = len(own.labels) / len(batch.labels)", "test_workers"),
+    Mutation("a share counts by its rows", "workers", "own_labels / labels", "len(own.labels) / len(batch.labels)", "test_workers"),
     Mutation("altered checkpoint accepted", "checkpoints", "if checksum != _checksum(tensors, text):", "if False:", "test_checkpoints"),
-    Mutation("checkpoint written in place", "checkpoints", "part = path.with_name(path.name + \".part\")", "part = path", "test_checkpoints"),
+    Mutation("checkpoint written in place", "files", "part = path.with_name(f\".{path.name}.{secrets.token_hex(4)}.part\")", "part = path", "test_checkpoints"),
     Mutation("exact match for every prefix", "scoring", "text.lower() == reference.lower()", "reference.lower().startswith(text.lower())", "test_scoring"),
 ]
 # fmt: on

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.newsroom import TEN_PAIRS
@@ -79,9 +80,14 @@ def test_vocabulary_comes_back_from_json(words: Vocabulary, byte_pairs: Vocabula
 def test_vocabulary_refuses_what_cannot_be() -> None:
     with pytest.raises(ValueError, match="260 ids or more, got 259"):
         Vocabulary.of_byte_pairs(TEXTS, 259)
-    foreign = Vocabulary.of_words(TEXTS).to_json().replace("[pad]", "<pad>")
-    with pytest.raises(ValueError, match="first ids of a vocabulary"):
-        Vocabulary.from_json(foreign)
+    foreign = Tokenizer(models.WordLevel({"[pad]": 0, "</s>": 1, "<unk>": 2}, unk_token="<unk>"))
+    with pytest.raises(ValueError, match=r"'\[unk\]'\) have the ids \[0, None, None, None\] in this one; name its own"):
+        Vocabulary(foreign)
+    with pytest.raises(ValueError, match="needs tokens for pad, start, eos and unknown"):
+        Vocabulary(foreign, ["[pad]", "</s>"])
+    for text in ("{}", "[]", "no json", '{"version": "1.0"}'):
+        with pytest.raises(ValueError, match="this is no vocabulary .*give what Vocabulary.to_json wrote"):
+            Vocabulary.from_json(text)
 
 
 def test_cut_texts_are_counted() -> None:
@@ -182,3 +188,28 @@ def test_what_is_no_text_and_no_id_is_refused():
     for wrong in (7, -1):
         with pytest.raises(ValueError, match=f"0..6, got {wrong}"):
             vocabulary.decode([wrong])
+
+
+def bart_like() -> Vocabulary:
+    """With the ids of BART: start and end are one token."""
+    words = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "flood": 4, "closes": 5, "bridge": 6}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.decoder = decoders.WordPiece()
+    return Vocabulary(tokenizer, special_tokens=["<pad>", "</s>", "</s>", "<unk>"])
+
+
+def test_ids_come_from_the_vocabulary(words: Vocabulary) -> None:
+    assert (words.pad_id, words.start_id, words.eos_id, words.unknown_id) == (PAD_ID, START_ID, EOS_ID, UNKNOWN_ID)
+    for vocabulary in (bart_like(), Vocabulary.from_json(bart_like().to_json())):
+        assert (vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id) == (1, 2, 2, 3)
+        assert vocabulary.unknown_words("storm closes bridge") == ["storm"]
+        assert vocabulary.decode([2, 4, 5, 2, 1]) == "flood closes"
+        examples = encode_pairs(
+            [Pair("flood closes bridge", "flood"), Pair("flood", "closes bridge")], vocabulary, 9, 9
+        )
+        batch = examples.batch([1, 0])
+        assert batch.src.tolist() == [[4, 1, 1], [4, 5, 6]]
+        assert batch.decoder_input.tolist() == [[2, 5, 6], [2, 4, 1]]
+        assert batch.labels.tolist() == [[5, 6, 2], [4, 2, 1]]
+        assert batch.pad_id == batch.to("cpu").pad_id == 1

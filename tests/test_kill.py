@@ -15,6 +15,8 @@ import pytest
 
 import tfm_lib
 from tfm_lib.checkpoints import load_checkpoint
+from tfm_lib.runs import checkpoint_of
+from tfm_lib.tasks import choose
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,16 +25,16 @@ pytestmark = [
 
 KILLS = 20
 STEPS = 20
-PATH = Path("runs/shop-seed0/checkpoint.safetensors")
-PART = PATH.with_name(PATH.name + ".part")
+PATH = Path("set by the fixture that writes the data")
 ERRORS = Path("errors.txt")
 # The command itself, in a process of its own, but it saves after every step: so kills meet many writes in seconds.
 SAVES_OFTEN = """
-import functools, signal
+import functools
+import signal
 from tfm_lib import __main__, training
 
-# A shell starts what runs in the background deaf to SIGINT, and a child inherits that from these tests.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
+
 training.train = functools.partial(training.train, save_every=1)
 __main__.main()
 """
@@ -48,7 +50,6 @@ def start(*arguments: str) -> subprocess.Popen:
 def finish(process: subprocess.Popen) -> bytes:
     """Wait for a run to end well; returns its last checkpoint."""
     assert process.wait(timeout=300) == 0, ERRORS.read_text()
-    assert not PART.exists()
     return PATH.read_bytes()
 
 
@@ -66,6 +67,11 @@ def written(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def parts() -> set[Path]:
+    """What is being written, and what killed runs have left of it."""
+    return set(PATH.parent.glob(f".{PATH.name}.*.part"))
 
 
 def wait_until(true: Callable[[], bool], process: subprocess.Popen) -> None:
@@ -98,6 +104,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for n in range(80)
     ]
     Path("shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setitem(globals(), "PATH", checkpoint_of(choose(None, Path("shop.jsonl"))))
 
 
 @pytest.fixture(scope="module")
@@ -120,18 +127,18 @@ def test_a_run_killed_twenty_times_ends_with_the_very_weights(whole_run: list[by
     draw = random.Random(0)
     began, moments, whole_runs = time.monotonic(), Counter[str](), 0
     while moments.total() < KILLS:
-        now = time.time_ns()
+        before = parts()
         process = start("--resume") if PATH.exists() else start("--steps", str(STEPS))
         while_saving = moments.total() % 2 == 1
         wait_for_saves(draw.randint(0, 9) if moments.total() > 1 else 0, process)
         time.sleep(draw.random() * (0.02 if while_saving else 0.2))
         if while_saving:
-            wait_until(lambda now=now: written(PART) > now, process)
+            wait_until(lambda before=before: bool(parts() - before), process)
         process.kill()
         if process.wait() == -signal.SIGKILL:
             done = steps_on_disk()
             moments["no checkpoint yet" if done is None else f"{done} steps"] += 1
-            print(f"kill {moments.total()}: {done} steps on the disk", "and a write cut short" * (written(PART) > now))
+            print(f"kill {moments.total()}: {done} steps on the disk", "and a write cut short" * bool(parts() - before))
         if process.returncode == 0 or steps_on_disk() == STEPS:  # the end came first: compare, and begin anew
             assert PATH.read_bytes() == expected
             whole_runs += 1
@@ -152,7 +159,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(name: str, whole_run: list[byt
     last = ended_badly(process)
     assert last == f"stopped; {PATH} is whole, and the same command with --resume goes on from it"
     done = steps_on_disk()
-    assert done is not None and 4 <= done < STEPS and not PART.exists()
+    assert done is not None and 4 <= done < STEPS and not parts()
     assert finish(start("--resume")) == expected
 
 
@@ -168,5 +175,5 @@ def test_a_full_disk_ends_in_one_line_and_keeps_the_last_checkpoint(whole_run: l
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (half, half))
     last = ended_badly(process)
     assert last.startswith(f"error: can't write {PATH} (") and "what was there is kept; free " in last
-    assert (steps_on_disk() or 0) >= 2 and not PART.exists()
+    assert (steps_on_disk() or 0) >= 2 and not parts()
     assert finish(start("--resume")) == expected

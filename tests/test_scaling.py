@@ -16,12 +16,19 @@ from tests.test_train_command import write_pairs
 from tfm_lib.batches import Batch
 from tfm_lib.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.runs import checkpoint_of
+from tfm_lib.tasks import choose
 from tfm_lib.training import sequence_loss, set_seed
 from tfm_lib.vocabulary import PAD_ID
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.DOTALL)
 SHELL = [text for language, text in BLOCKS if language == "sh"]
-PATH = Path("runs/pairs-seed0/checkpoint.safetensors")
+
+
+def path() -> Path:
+    """Where the run on these pairs keeps its checkpoint."""
+    return checkpoint_of(choose(None, Path("pairs.jsonl")))
+
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for Linux and macOS")
 
@@ -106,7 +113,7 @@ def test_two_nodes_train_together(environment: dict[str, str]) -> None:
     finally:
         for node in nodes:
             node.terminate()
-    state = load_checkpoint(PATH).state
+    state = load_checkpoint(path()).state
     assert state is not None and state.finished
 
 
@@ -126,5 +133,5 @@ def test_the_slurm_script_runs(environment: dict[str, str], tmp_path: Path) -> N
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     slurm["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=300)
-    state = load_checkpoint(PATH).state
+    state = load_checkpoint(path()).state
     assert state is not None and state.finished

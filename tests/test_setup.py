@@ -84,12 +84,11 @@ def test_lab_adds_what_is_new_and_overwrites_nothing(course):
 def test_an_interrupted_copy_is_made_again(course, monkeypatch):
     lessons, mine = course
 
-    def interrupted(source, target):
-        Path(target).write_text("half a less")
+    def interrupted(part, target):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(shutil, "copyfile", interrupted)
+        patch.setattr(Path, "replace", interrupted)
         add_lessons(mine, lessons)
     assert add_lessons(mine, lessons) == ["00_start_here", "03_multi_head_attention"]
     assert contents(mine) == contents(lessons)

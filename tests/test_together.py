@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from tests.test_training import RECIPE, VOCABULARY, go_on, same_weights
 from tfm_lib import training, workers
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.runs import checkpoint_of
+from tfm_lib.tasks import choose
 
 ROOT = Path(__file__).resolve().parent.parent
 # Summaries of many lengths, so that rows and labels are shared out differently.
@@ -99,6 +102,11 @@ def work(folder: Path) -> None:
     with team.own_random_numbers():
         seen["own draw"] = torch.rand(()).item()
     seen["common draw"] = torch.rand(()).item()
+
+    readings = itertools.count(1)
+    training.time = types.SimpleNamespace(perf_counter=lambda: (10.0 + 5 * rank) * next(readings))  # two speeds
+    seen["steps within a minute"] = workers.steps_within(1.0, small_model(), EXAMPLES, RECIPE)
+    training.time = time
 
     over = 1e-9 if rank == 1 else math.inf  # by one clock, not by the other
     seen["steps in time"] = workers.train(small_model(), EXAMPLES, RECIPE, minutes=over, progress=False).step
@@ -182,6 +190,10 @@ def test_one_process_goes_on_from_two_workers(together: Run) -> None:
     assert gap(expected, history.loss) < 0.2, "its dropout draws other numbers"
 
 
+def test_workers_agree_on_how_many_steps_a_minute_holds(together: Run) -> None:
+    assert [seen["steps within a minute"] for seen in together.seen] == [120, 120], "20 in 10 s, as worker 0 has it"
+
+
 def test_workers_stop_together_when_the_time_of_one_is_over(together: Run) -> None:
     assert [seen["steps in time"] for seen in together.seen] == [[1], [1]]
 
@@ -217,7 +229,9 @@ workers.run(lose)
 # --- the command
 
 
-PATH = Path("runs/shop-seed0/checkpoint.safetensors")
+def path() -> Path:
+    """Where the run on these pairs keeps its checkpoint."""
+    return checkpoint_of(choose(None, Path("shop.jsonl")))
 
 
 def start(*arguments: str) -> subprocess.Popen:
@@ -246,7 +260,7 @@ def wait_for_training(process: subprocess.Popen) -> None:
     """Until a step is done: then there is a checkpoint, too. (The progress bar need not show each step.)"""
     while not re.search(r"\b[1-9]\d*/\d", Path("errors.txt").read_text()) and process.poll() is None:
         time.sleep(0.05)
-    assert PATH.exists() and process.poll() is None, Path("errors.txt").read_text()
+    assert path().exists() and process.poll() is None, Path("errors.txt").read_text()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
@@ -260,10 +274,10 @@ def test_a_killed_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: p
     assert ended(process) == (
         1,
         "error: worker 1 of 2 (counted from 0) was ended by SIGKILL; "
-        f"{PATH} is whole, and the same command with --resume goes on from it",
+        f"{path()} is whole, and the same command with --resume goes on from it",
     )
     assert not any(worker.is_running() for worker in team.values())
-    state = load_checkpoint(PATH).state
+    state = load_checkpoint(path()).state
     assert state is not None and not state.finished
 
 
@@ -274,23 +288,23 @@ def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_on
 ) -> None:
     monkeypatch.chdir(tmp_path)
     process = start("--workers", "2", "--steps", "400")
-    goes_on = f"{PATH} is whole, and the same command with --resume goes on from it"
+    goes_on = f"{path()} is whole, and the same command with --resume goes on from it"
     for number in (3, 1):
         wait_for_training(process)
         os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches torchrun and every worker
         assert ended(process) == (1, f"stopped; {goes_on}")
         process = start("--resume", "--workers", str(number))
     assert ended(process)[0] == 0
-    state = load_checkpoint(PATH).state
+    state = load_checkpoint(path()).state
     assert state is not None and state.finished and state.history.loss[-1] < state.history.loss[0]
-    assert {path.name for path in PATH.parent.iterdir()} == LEFT_BEHIND
+    assert {path.name for path in path().parent.iterdir()} == LEFT_BEHIND
 
 
 @pytest.mark.slow
 def test_an_error_of_workers_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     status, last = ended(start("--workers", "2", "--resume"))
-    assert (status, last) == (1, f"error: nothing to resume: there is no {PATH}; train without --resume")
+    assert (status, last) == (1, f"error: nothing to resume: there is no {path()}; train without --resume")
     assert Path("errors.txt").read_text().count("\n") == 1
 
 

@@ -1,6 +1,9 @@
 """`python -m tfm_lib train` from end to end: ten pairs by heart, a file of pairs, stopping and going on."""
 
+import gzip
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +17,11 @@ import torch
 from tfm_lib import checkpoints, pretrained, tasks, training
 from tfm_lib.__main__ import main, parser
 from tfm_lib.batches import encode_pairs
+from tfm_lib.errors import OnPurpose, marking
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
+from tfm_lib.recipes import Recipe
 from tfm_lib.scoring import summarize
 from tfm_lib.vocabulary import Vocabulary
 
@@ -33,6 +38,12 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
+def checkpoint_of(stem: str) -> Path:
+    """The checkpoint of the one run of that name here."""
+    [folder] = Path("runs").glob(f"{stem}-*-seed0")
+    return folder / "checkpoint.safetensors"
+
+
 def write_pairs(path: Path, number: int) -> Path:
     rows = [
         {"article": f"on day {n} the shop sold {n} lamps " * 3, "summary": f"{n} Lamps sold"} for n in range(number)
@@ -45,7 +56,7 @@ def write_pairs(path: Path, number: int) -> Path:
 def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     run("--seed", str(seed))
     folder = Path(f"runs/ten_pairs-seed{seed}")
-    scores = json.loads((folder / "scores.json").read_text())["test set"]["scores"]
+    scores = json.loads((folder / "scores.json").read_text())["training pairs, learned by heart"]["scores"]
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     # What is on the disk can do it too.
@@ -53,18 +64,21 @@ def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
     assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
     assert state is not None and state.finished and len(state.history.step) <= 40, "seconds, not minutes"
-    assert TEN_PAIRS[0][1] in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert TEN_PAIRS[0][1] in out and "The training pairs, learned by heart\n10 pairs" in out
+    assert "test" not in out, "nothing that was trained on is called a test"
 
 
 def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     run("--data", str(write_pairs(Path("shop.jsonl"), 60)), "--steps", "3", "--minutes", "1")
-    folder = Path("runs/shop-seed0")
+    folder = checkpoint_of("shop").parent
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     record = json.loads((folder / "scores.json").read_text())["test set"]
-    assert record["pairs"] == 3 and len(record["examples"]) == 3
+    assert record["pairs"] == 6 and len(record["examples"]) == 5
     assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
     out, err = capsys.readouterr()
-    assert "54 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert "48 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert "The test pairs are few: each moves a score by up to 16.7, so that it can say little." in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
     assert len(checkpoints.History.load(folder / "history.json").loss) == 3
@@ -75,19 +89,20 @@ def test_dev_and_test_files_beside_the_data_are_used() -> None:
         Path("shops").mkdir(exist_ok=True)
         write_pairs(Path(f"shops/{name}.jsonl"), number)
     for data in ("shops", "shops/train.jsonl"):
-        run("--data", data, "--steps", "1")
-        assert json.loads(Path("runs/shops-seed0/scores.json").read_text())["test set"]["pairs"] == 4
+        run("--data", data, "--steps", "1", "--replace")
+        scores = checkpoint_of("shops").with_name("scores.json")
+        assert json.loads(scores.read_text())["test set"]["pairs"] == 4
 
 
 def test_a_stopped_run_goes_on_to_the_very_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     data = str(write_pairs(Path("shop.jsonl"), 40))
-    path = Path("runs/shop-seed0/checkpoint.safetensors")
     run("--data", data, "--steps", "4")
+    path = checkpoint_of("shop")
     whole = path.read_bytes()
     path.unlink()
 
     run("--data", data, "--steps", "4", "--minutes", "1e-9")
-    with pytest.raises(ValueError, match="unfinished run; go on with --resume, or delete it"):
+    with pytest.raises(ValueError, match="unfinished run: --resume goes on, --replace begins it anew"):
         run("--data", data, "--steps", "4")
 
     real, calls = training.train_step, []
@@ -125,20 +140,25 @@ def test_there_is_nothing_to_resume() -> None:
 
 def test_a_run_goes_on_only_as_it_began() -> None:
     data = str(write_pairs(Path("shop.jsonl"), 40))
-    path = Path("runs/shop-seed0/checkpoint.safetensors")
     run("--data", data, "--steps", "4", "--minutes", "1e-9")
+    path = checkpoint_of("shop")
     before = path.read_bytes()
     with pytest.raises(ValueError, match="is a run of 4 steps, not of 9; go on without --steps"):
         run("--data", data, "--steps", "9", "--resume")
     with pytest.raises(ValueError, match="nothing to resume"):
         run("--data", data, "--seed", "1", "--resume")
     write_pairs(Path(data), 41)
-    with pytest.raises(ValueError, match="other examples; give the same data"):
+    with pytest.raises(
+        ValueError, match=r"there is no \S+ \(but \S+shop-\w{6}-seed0\S+, of other data or another seed\)"
+    ):
         run("--data", data, "--resume")
+    write_pairs(Path(data), 40)
     path.write_bytes(before[:-1])
     for options in ([], ["--resume"]):
-        with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or delete it and train anew"):
+        with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or train anew with --replace"):
             run("--data", data, *options)
+    run("--data", data, "--steps", "4", "--replace")
+    assert checkpoints.load_checkpoint(path).state.finished  # type: ignore[union-attr]
 
 
 def test_a_broken_file_ends_in_one_line() -> None:
@@ -187,3 +207,178 @@ def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path) -> Non
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
     assert all(p.dtype == torch.float32 for p in loaded.parameters())
     assert all(torch.equal(p, q.half().float()) for p, q in zip(loaded.parameters(), before, strict=True))
+
+
+# --- minutes, steps
+
+
+class Clock:
+    """Stands in for `time`: each reading is so many seconds after the last one."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+
+    def perf_counter(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+def test_minutes_become_steps_which_repeat_the_run_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "time", Clock(0.5))  # 20 steps between two readings: 40 a second, so 12 in 0.3 s
+        run("--data", data, "--minutes", "0.005")
+        path = checkpoint_of("shop")
+        out = capsys.readouterr().out
+        assert "--steps 12 is what 0.005 minutes hold; it repeats this run exactly" in out
+        state = checkpoints.load_checkpoint(path).state
+        assert state is not None and state.recipe.steps == 12
+        assert len(state.history.step) == 1, "now a step takes half a second: half of the time again is over"
+        assert "1 steps of 12" in out and "the time is over, and --resume goes on" in out
+        run("--data", data, "--minutes", "0.005", "--resume")
+        assert len(checkpoints.load_checkpoint(path).state.history.step) == 2  # type: ignore[union-attr]
+    run("--data", data, "--resume")
+    measured = path.read_bytes()
+    run("--data", data, "--steps", "12", "--replace")
+    assert path.read_bytes() == measured, "the timing leaves no trace, in weights, averages, random state or history"
+
+
+def test_a_run_is_not_stopped_where_only_its_steps_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", Clock(1e6))
+    run("--data", str(write_pairs(Path("shop.jsonl"), 40)), "--steps", "3")
+    state = checkpoints.load_checkpoint(checkpoint_of("shop")).state
+    assert state is not None and state.finished
+
+
+# --- folders
+
+
+@pytest.mark.parametrize(
+    ("file", "stem"),
+    [
+        ("shop.jsonl", "shop"),
+        (".hidden.jsonl", "hidden"),
+        ("my.data.v1.jsonl", "my.data.v1"),
+        ("ten_pairs.jsonl", "ten_pairs"),
+        ("Shop.JSONL.GZ", "Shop"),
+        ("shops/train.jsonl", "shops"),
+        ("my.data.v2/train.jsonl", "my.data.v2"),
+        ("two words.csv", "two words"),
+    ],
+)
+def test_a_run_is_called_by_its_data(file: str, stem: str) -> None:
+    path = Path(file)
+    path.parent.mkdir(exist_ok=True)
+    rows = [(f"the shop sold {n}", f"{n} sold") for n in range(9)]
+    if file.endswith("csv"):
+        path.write_text("article,summary\n" + "".join(f"{article},{summary}\n" for article, summary in rows))
+    else:
+        text = "".join(json.dumps({"article": article, "summary": summary}) + "\n" for article, summary in rows)
+        path.write_bytes(gzip.compress(text.encode()) if file.endswith("GZ") else text.encode())
+    for data in [path, path.parent] if path.name.startswith("train.") else [path]:
+        assert re.fullmatch(rf"{re.escape(stem)}-[0-9a-f]{{6}}-seed3", tasks.choose(None, data, 3).name)
+
+
+def test_runs_on_other_pairs_never_share_a_folder() -> None:
+    names = [tasks.choose("ten_pairs", None).name]
+    for number, file in enumerate(["a/shop.jsonl", "b/shop.jsonl", "ten_pairs.jsonl", "v.1.jsonl", "v.2.jsonl"]):
+        Path(file).parent.mkdir(exist_ok=True)
+        names.append(tasks.choose(None, write_pairs(Path(file), 20 + number)).name)
+    assert len(set(names)) == len(names)
+    assert tasks.choose(None, Path("a/shop.jsonl")).name == names[1], "the same pairs find their run again"
+
+
+def test_a_finished_run_is_replaced_only_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    run()
+    path = Path("runs/ten_pairs-seed0/checkpoint.safetensors")
+    whole = path.read_bytes()
+    with pytest.raises(ValueError, match=r"^runs.ten_pairs-seed0 holds a finished run: --replace trains it anew"):
+        run()
+    monkeypatch.setenv("TFM_BY_MAKE", "1")
+    with pytest.raises(ValueError, match="holds a finished run: REPLACE=1 trains it anew"):
+        run()
+    assert path.read_bytes() == whole
+    run("--replace")
+    assert path.read_bytes() == whole, "the same run"
+
+
+# --- what is typed wrong
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--steps", "0"], "argument --steps: wants a whole number from 1 on, got 0"),
+        (["--steps", "2.5"], "argument --steps: wants a whole number from 1 on, got 2.5"),
+        (["--minutes", "0"], "argument --minutes: wants a number above 0, such as 10 or 0.5, got 0"),
+        (["--minutes", "nan"], "argument --minutes: wants a number above 0, such as 10 or 0.5, got nan"),
+        (["--minutes", "inf"], "argument --minutes: wants a number above 0, such as 10 or 0.5, got inf"),
+        (["--minutes", "ten"], "argument --minutes: wants a number above 0, such as 10 or 0.5, got ten"),
+        (["--workers", "0"], "argument --workers: wants a whole number from 1 on, got 0"),
+        (["--seed", "-1"], "argument --seed: wants a whole number from 0 on, got -1"),
+        (["--task", "foo"], "argument --task: invalid choice: "),
+        (["--replace", "--resume"], "argument --resume: not allowed with argument --replace"),
+        (["--epochs", "3"], "unrecognized arguments: --epochs 3"),
+    ],
+)
+def test_wrong_options_end_in_one_line_before_anything_is_read(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for by_make in (False, True):
+        if by_make:
+            monkeypatch.setenv("TFM_BY_MAKE", "1")
+            said = re.sub("--([a-z]+)", lambda name: name[1].upper(), said)
+        with pytest.raises(SystemExit) as end:
+            run("--data", "there_is_none.jsonl", *options)
+        err = capsys.readouterr().err
+        assert end.value.code == 2 and err.startswith(f"error: {said}")
+        assert err.count("\n") == 1 and "ship" not in err.lower()
+
+
+def test_a_bug_shows_its_traceback_and_a_check_of_ours_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tfm_lib", "train"])
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # this process keeps its own handlers
+
+    def bug(*arguments: object) -> None:
+        _, _ = range(3)
+
+    def check(*arguments: object) -> None:
+        Recipe(steps=0)
+
+    def system(*arguments: object) -> None:
+        Path("nowhere").read_text()
+
+    monkeypatch.setattr(tasks, "choose", bug)
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        main()
+    for raises, said in ((check, "error: steps must be positive, got 0"), (system, "error: .*No such file.*nowhere")):
+        monkeypatch.setattr(tasks, "choose", raises)
+        with pytest.raises(SystemExit, match=said):
+            main()
+
+
+def test_an_error_of_a_worker_is_marked_unless_it_is_a_bug() -> None:
+    def check() -> None:
+        Recipe(steps=0)
+
+    def bug() -> None:
+        int("x")
+
+    with pytest.raises(OnPurpose, match="^steps must be positive, got 0$"):
+        marking(check)
+    with pytest.raises(ValueError, match="invalid literal") as error:
+        marking(bug)
+    assert not isinstance(error.value, OnPurpose)
+
+
+def test_an_alphabet_that_lacks_signs_stops_nothing() -> None:
+    """As into a file on Windows."""
+    rows = [{"article": f"день {n} ✓", "summary": f"{n} ламп"} for n in range(9)]
+    Path("shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl", "--steps", "1", "--device", "cpu"]
+    ours = os.environ | {"PYTHONPATH": str(Path(tasks.__file__).parent.parent), "PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, capture_output=True, encoding="cp1252", timeout=200, env=ours)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^reference  \d \?{4}$", done.stdout, re.MULTILINE)

@@ -4,17 +4,19 @@ import math
 import random
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from tests.test_batches import bart_like
 from tfm_lib import training
 from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.decoding import summarize
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pairs import Pair
+from tfm_lib.tracing import record_attention
 from tfm_lib.training import (
     Recipe,
     find_device,
@@ -111,6 +113,11 @@ def test_no_smoothing_and_one_of_each_are_allowed() -> None:
         ({"steps": 9, "fall": "linear"}, "warm-up of 100 steps doesn't fit a run of 9"),
         ({"steps": 9, "label_smoothing": 1.0}, "label_smoothing must lie in"),
         ({"steps": 9, "label_smoothing": -0.1}, "label_smoothing must lie in"),
+        ({"steps": 9, "label_smoothing": math.nan}, "label_smoothing must lie in"),
+        ({"steps": 9, "peak_rate": math.nan}, "peak_rate must be positive, got nan"),
+        ({"steps": 9, "peak_rate": math.inf}, "peak_rate must be positive, got inf"),
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5; round it"),
+        ({"steps": 9, "max_tokens": 1e3}, "max_tokens must be a whole number, got 1000.0"),
     ],
 )
 def test_a_recipe_refuses_what_cannot_be(options: dict, message: str) -> None:
@@ -254,13 +261,12 @@ def test_without_progress_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_bar_tells_speed_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_tells_speed_and_the_time_left() -> None:
     """Two of four steps were done before, 80 tokens and 4 seconds ago: 2 seconds a step, 20 tokens a second."""
-    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: 10.0, perf_counter=lambda: 10.0))
     history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
 
     def told(steps: int, minutes: float = math.inf) -> str:
-        return training._report(history, 2, steps, 6.0, minutes)
+        return training._report(history, 2, steps, 4.0, minutes)
 
     assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
     assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
@@ -277,23 +283,48 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert same_weights(models[0], models[1])
 
 
-@pytest.mark.parametrize(("minutes", "steps"), [(1, 3), (2.01, 7), (1e-9, 1)])
-def test_minutes_stop_a_run(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that goes on by 20 seconds in each step."""
-    now = [1000.0]
-    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0]))
+class Clock:
+    """Stands in for `time`: it goes on by so many seconds whenever it is read, and ticks in 1/64 s, as on Windows."""
 
-    def take_step(*arguments: object) -> float:
-        now[0] += 20
-        return 1.0
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
 
-    history = train(small_model(), EXAMPLES, RECIPE, minutes=minutes, take_step=take_step, progress=False)
-    assert len(history.step) == steps
+    def perf_counter(self) -> float:
+        self.now += self.seconds
+        return math.floor(64 * self.now) / 64
 
 
-def test_no_minutes_are_refused() -> None:
-    with pytest.raises(ValueError, match="minutes must be positive, got 0"):
-        train(small_model(), EXAMPLES, RECIPE, minutes=0)
+def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", Clock(15.0))  # it is read before the first step, and after each
+    saved: list[int] = []
+    history = train(
+        small_model(), EXAMPLES, RECIPE, minutes=0.75, save=lambda state: saved.append(len(state.history.step))
+    )
+    assert history.step == [1, 2, 3] and saved == [0, 3]
+    for minutes in (0, math.nan):
+        with pytest.raises(ValueError, match="minutes must be positive, got"):
+            train(small_model(), EXAMPLES, RECIPE, minutes=minutes)
+
+
+def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", Clock(0.0001))
+    assert len(train(small_model(), EXAMPLES, RECIPE).step) == RECIPE.steps
+    assert training.steps_within(1.0, small_model(), EXAMPLES, RECIPE) == 60 * 20 * 1000
+
+
+@pytest.mark.parametrize(("minutes", "steps"), [(1.0, 120), (0.01, 1), (1e-9, 1)])
+def test_how_many_steps_fit_into_minutes(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, first = Clock(10.0), []
+
+    def slow(*arguments: object) -> float:  # the first step takes a minute, the others half a second
+        clock.now += 0.5 if first else 60.0
+        first.append(arguments)
+        return 0.0
+
+    monkeypatch.setattr(training, "time", clock)
+    clock.seconds = 0.0
+    assert training.steps_within(minutes, small_model(), EXAMPLES, RECIPE, slow) == steps
+    assert len(first) == 21
 
 
 def test_a_loss_that_is_no_number_ends_the_run() -> None:
@@ -365,3 +396,131 @@ def test_a_run_goes_on_only_on_its_own_device(tmp_path: Path) -> None:
     elsewhere = state._replace(tensors=state.tensors | {"random.cuda": state.tensors["random.cpu"]})
     with pytest.raises(ValueError, match="trained on cuda, not on cpu; go on with its device"):
         train(model, EXAMPLES, RECIPE, start=elsewhere, progress=False)
+
+
+# --- rates at the edges
+
+
+def test_a_warm_up_beyond_the_run_rises_to_its_end_and_is_never_negative() -> None:
+    assert [linear_rate(step, 1.0, 10, 5) for step in range(1, 6)] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert all(linear_rate(step, 1.0, warmup, 5) >= 0 for step in range(1, 20) for warmup in (1, 4, 5, 6, 7, 50))
+
+
+def test_steps_count_from_one() -> None:
+    for rate in (lambda: paper_rate(0, 512), lambda: linear_rate(0, 1e-3, 10, 100)):
+        with pytest.raises(ValueError, match="steps count from 1, got 0; .* as LambdaLR's, give step \\+ 1"):
+            rate()
+
+
+# --- other ids, other modules
+
+
+def bart_like_run() -> tuple[Transformer, Examples]:
+    """Pad 1, start and eos 2: no id is where ours are."""
+    vocabulary = bart_like()
+    set_seed(0)
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    ids = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, **sizes, **ids))
+    pairs = [
+        Pair("flood closes bridge", "flood"),
+        Pair("flood", "flood closes bridge"),
+        Pair("bridge closes", "bridge"),
+    ]
+    return model, encode_pairs(pairs, vocabulary, 9, 9)
+
+
+def test_a_model_of_other_ids_trains_and_sees_no_padding() -> None:
+    model, examples = bart_like_run()
+    batch = next(training.endless_batches(examples, RECIPE, 0))
+    padding = batch.src == 1
+    assert padding.any() and (batch.labels == 1).any() and not (batch.src == 0).any()
+    with record_attention(model) as maps:
+        logits = model(batch.src, batch.decoder_input)
+    for name in ("encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"):
+        hidden = padding[:, None, None].expand_as(maps[name])
+        assert maps[name][hidden].eq(0).all() and maps[name].sum(-1).allclose(torch.ones(()))
+    losses = -logits.log_softmax(-1).gather(2, batch.labels[:, :, None]).squeeze(2)
+    plain = replace(RECIPE, label_smoothing=0.0)
+    loss = train_step(model, batch, make_optimizer(model), plain, 1e-3)
+    assert loss == pytest.approx(losses[batch.labels != 1].mean().item(), rel=1e-5)
+    history = train(model, examples, replace(RECIPE, steps=60), progress=False)
+    assert history.loss[-1] < 0.5 * history.loss[0]
+    tokens = sum(map(len, examples.articles)) + sum(len(ids) + 1 for ids in examples.summaries)
+    assert sum(history.tokens) == 60 * tokens, "padding is not counted, in one batch a step"
+    texts = summarize(model, bart_like(), examples, 5)
+    assert texts[0] == "flood" and len(texts) == 3
+
+
+@pytest.mark.parametrize("name", ["pad_id", "start_id", "eos_id"])
+def test_a_model_with_other_ids_than_the_examples_is_refused(name: str) -> None:
+    model, examples = bart_like_run()
+    other = replace(examples, **{name: 0})
+    with pytest.raises(ValueError, match=f"the model's {name} is {getattr(examples, name)}, .*vocabulary 0; build"):
+        train(model, other, RECIPE, progress=False)
+
+
+class Recurrent(torch.nn.Module):
+    """No Transformer, no config: called as model(src, tgt)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(len(VOCABULARY), 8)
+        self.reader, self.writer = (torch.nn.GRU(8, 8, batch_first=True) for _ in range(2))
+        self.output = torch.nn.Linear(8, len(VOCABULARY))
+
+    def forward(self, src: torch.Tensor, tgt: torch.Tensor) -> torch.Tensor:
+        _, memory = self.reader(self.words(src))
+        return self.output(self.writer(self.words(tgt), memory)[0])
+
+
+def test_any_module_trains() -> None:
+    set_seed(0)
+    history = train(Recurrent(), EXAMPLES, replace(RECIPE, steps=60, peak_rate=2e-2), progress=False)
+    assert history.loss[-1] < 0.75 * history.loss[0]
+
+
+# --- what is kept, and when
+
+
+@pytest.mark.parametrize(("save_every", "saved"), [(7, [0, 7]), (3, [0, 3, 6, 7]), (200, [0, 7])])
+def test_a_run_is_saved_once_at_its_end(save_every: int, saved: list[int]) -> None:
+    seen: list[int] = []
+    train(
+        small_model(),
+        EXAMPLES,
+        RECIPE,
+        save=lambda state: seen.append(len(state.history.step)),
+        save_every=save_every,
+        progress=False,
+    )
+    assert seen == saved
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_run_with_frozen_parameters_goes_on_to_the_very_weights(tmp_path: Path, step: int) -> None:
+    def frozen() -> Transformer:
+        model = small_model()
+        model.encoder.requires_grad_(False)
+        return model
+
+    whole, start, path = frozen(), frozen(), tmp_path / "a.safetensors"
+    expected = train(whole, EXAMPLES, RECIPE, progress=False)
+
+    def save(state: State) -> None:
+        if len(state.history.step) == step:
+            save_checkpoint(path, model, VOCABULARY, state)
+
+    model = frozen()
+    train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
+    resumed, history = go_on(path)
+    assert history == expected and same_weights(resumed, whole)
+    assert same_weights(resumed.encoder, start.encoder) and not same_weights(resumed.decoder, start.decoder)
+    assert [p.requires_grad for p in resumed.parameters()] == [p.requires_grad for p in whole.parameters()]
+
+
+def test_a_run_goes_on_only_in_the_model_that_it_trained(tmp_path: Path) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    state = load_checkpoint(tmp_path / "a.safetensors").state
+    with pytest.raises(ValueError, match="was trained with a parameter .*; build the model that it was"):
+        train(Recurrent(), EXAMPLES, RECIPE, start=state, progress=False)

@@ -51,19 +51,19 @@ def test_the_shares_gradients_add_up_to_the_whole() -> None:
 
 
 def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert workers.own_device("cpu") == torch.device("cpu")
+    assert workers.find_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="cuda or cpu, not on mps"):
-        workers.own_device("mps")
+        workers.find_device("mps")
     taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert workers.own_device() == torch.device("cuda", 1) and taken == [1]
+    assert workers.find_device() == torch.device("cuda", 1) and taken == [1]
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(ValueError, match="3 workers, but GPUs: 2; start a worker for each GPU"):
-        workers.own_device("cuda")
+        workers.find_device("cuda")
 
 
 # --- a team of one, in this process
@@ -98,9 +98,9 @@ def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> Non
 def test_the_team_stops_when_the_time_is_over_or_a_signal_came(alone: None) -> None:
     signals: list[int] = []
     team = workers._Team(small_model(), torch.device("cpu"), signals)
-    assert not team.agree(False) and team.agree(True)
+    assert not team.agreed(False) and team.agreed(True)
     signals.append(signal.SIGTERM)
-    assert team.agree(False)
+    assert team.agreed(False)
     assert (team.sum(0.1), team.any(True), team.any(False)) == (0.1, True, False), "in double precision"
 
 
@@ -137,11 +137,11 @@ def test_a_signal_ends_a_run_after_its_step_with_a_checkpoint(name: signal.Signa
 
 def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    assert not workers.is_worker() and workers.is_first()
+    assert workers.is_first()
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        assert workers.is_worker() and workers.is_first() == (rank == "0")
+        assert workers.is_first() == (rank == "0")
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("no"), 1), (None, None)])
@@ -164,7 +164,7 @@ def test_a_command_ends_with_its_status_and_deaf(
 
 
 LOST = "RuntimeError: Connection closed by peer"
-TOLD = "ValueError: the loss of step 3 is nan; lower peak_rate"
+TOLD = "OnPurpose: the loss of step 3 is nan; lower peak_rate"
 
 
 @pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 2, "1")])
@@ -227,9 +227,10 @@ def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
         ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
         ([-15, TOLD], ValueError, "^the loss of step 3"),
         ([TOLD, 130], KeyboardInterrupt, None),
-        (["OSError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
+        (["OnPurpose: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
         ([LOST, -15], workers.ChildFailedError, None),
         (["IndexError: 7", LOST], workers.ChildFailedError, None),
+        (["ValueError: too many values to unpack", LOST], workers.ChildFailedError, None),
         ([3, -15], workers.ChildFailedError, None),
     ],
 )

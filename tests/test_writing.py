@@ -18,6 +18,7 @@ from tfm_lib.beam import beam_search
 from tfm_lib.checkpoints import History, State, save_checkpoint
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.pretrained import newsroom_model
+from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 from tfm_lib.writing import Candidate, Summarizer, find_checkpoint
 
@@ -59,7 +60,7 @@ def keep(run: str, summarizer: Summarizer, steps_done: int | None = None) -> Pat
     history = History()
     for _ in range(3 if steps_done is None else steps_done):
         history.add(1.0, 0.1, 10)
-    save_checkpoint(path, summarizer.model, summarizer.vocabulary, State({"steps": 3}, history, "", {}))
+    save_checkpoint(path, summarizer.model, summarizer.vocabulary, State(Recipe(steps=3), history, "", {}))
     return path
 
 

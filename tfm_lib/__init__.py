@@ -2,14 +2,15 @@
 
 masks -> attention -> positions -> layers -> model    the model
 newsroom, pairs, vocabulary -> batches                its data
-checkpoints -> training -> workers, tasks             how it learns
+recipes, checkpoints -> training -> workers, tasks    how it learns
 next_token -> decoding -> beam, tracing               how it writes, is looked into
 rouge -> scoring                                      how it is judged
 pretrained -> writing                                 what ships, and a trained model at work
 lessons                                               the one table of lessons, and where their files lie
 show/                                                 figures, and the controls around them
 ask/                                                  questions, quiz, flashcards, exercises with their checks
-texts, lab, __main__                                  the commands behind make
+runs, texts, lab, __main__                            the commands behind make
+files, errors                                         files written whole, errors told in a line
 
 One legend of axes, used in every shape comment:
 

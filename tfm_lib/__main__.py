@@ -2,8 +2,9 @@
 
 import argparse
 import io
-import json
+import math
 import os
+import re
 import signal
 import sys
 import time
@@ -11,146 +12,51 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from tfm_lib.errors import BY_MAKE, on_purpose, option
 from tfm_lib.lab import FOLDER, MY_LESSONS, lab, reset, student
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
-    import torch
-
-    from tfm_lib.checkpoints import History, State
-    from tfm_lib.model import Transformer
     from tfm_lib.tasks import Task
-    from tfm_lib.training import Recipe
-    from tfm_lib.vocabulary import Vocabulary
-
-CHECKPOINT = "checkpoint.safetensors"
 
 
 def train(args: argparse.Namespace) -> None:
     """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
-    from torch import distributed
-
-    from tfm_lib import tasks, training
-
-    task = tasks.choose(args.task, args.data, args.seed, args.steps, args.minutes)
     if args.ship and (args.task, args.seed) != ("newsroom", 0):
-        raise ValueError("what ships is the newsroom model of seed 0; add --task newsroom and leave the seed")
-    if args.workers < 1:
-        raise ValueError(f"workers must be 1 or more, got {args.workers}")
-    folder, began = Path("runs") / task.name, time.time()
-    path = folder / CHECKPOINT
+        raise ValueError(
+            f"what ships is the newsroom model of seed 0; add {option('task', 'newsroom')} and leave the seed"
+        )
+
+    from tfm_lib import runs, tasks
+
+    task = tasks.choose(args.task, args.data, args.seed, args.steps)
+    path, began = runs.checkpoint_of(task), time.time()
     try:
-        if distributed.is_available() and distributed.is_torchelastic_launched():
+        if runs.works_together():
             from tfm_lib import workers
 
-            workers.run(partial(_train, args, task, folder, workers.own_device, workers.train, workers.is_first()))
+            workers.run(partial(_train, args, task))
         elif args.workers > 1:
             from tfm_lib import workers
 
             workers.launch(args.workers, sys.argv[1:])
         else:
-            _train(args, task, folder, training.find_device, training.train)
+            _train(args, task)
     except (KeyboardInterrupt, ChildProcessError) as end:
         if not path.exists() or (path.stat().st_mtime < began and not args.resume):
             raise
         why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
-        sys.exit(f"{why}; {path} is whole, and the same command with --resume goes on from it")
+        sys.exit(f"{why}; {path} is whole, and the same command with {option('resume')} goes on from it")
 
 
-def _train(
-    args: argparse.Namespace,
-    task: "Task",
-    folder: Path,
-    find_device: Callable[[str | None], "torch.device"],
-    train: Callable[..., "History"],
-    first: bool = True,
-) -> None:
-    """Do all of it in this process; of several workers only the first one says, saves and scores something."""
-    from tfm_lib import checkpoints, pretrained
+def _train(args: argparse.Namespace, task: "Task") -> None:
+    from tfm_lib import pretrained, runs
 
-    path = folder / CHECKPOINT
-    device = find_device(args.device)
-    model, vocabulary, recipe, start = _begin(task, path, args.resume, device)
-    if args.resume and args.steps not in (None, recipe.steps):
-        raise ValueError(f"{path} is a run of {recipe.steps} steps, not of {args.steps}; go on without --steps")
-    examples = task.encode(task.splits.train, vocabulary)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    if first:
-        print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
-
-    began = time.monotonic()
-    history = train(
-        model,
-        examples,
-        recipe,
-        minutes=args.minutes,
-        start=start,
-        save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
-    )
-    if not first:
-        return
-    seconds = time.monotonic() - began
-    print(f"{len(history.step)} steps of {recipe.steps} in {seconds:.1f} s", flush=True)
-    history.save(folder / "history.json")
-    _draw(history, folder / "learning_curve.png")
-    _score(task, model, vocabulary, folder, seconds)
-    if args.ship:
-        pretrained.ship(model, vocabulary)
+    trained = runs.run(task, device_name=args.device, minutes=args.minutes, resume=args.resume, replace=args.replace)
+    if args.ship and trained:
+        pretrained.ship(*trained)
         print(f"{pretrained.SHIPPED.name} comes with the package from now on")
-
-
-def _begin(
-    task: "Task", path: Path, resume: bool, device: "torch.device"
-) -> tuple["Transformer", "Vocabulary", "Recipe", "State | None"]:
-    """A new model, or the one of the checkpoint to go on from."""
-    from tfm_lib import checkpoints, training
-    from tfm_lib.model import Transformer, TransformerConfig
-
-    there = checkpoints.load_checkpoint(path, device) if path.exists() else None
-    if resume:
-        if there is None or there.state is None:
-            raise ValueError(f"nothing to resume: there is no {path}; train without --resume")
-        return there.model, there.vocabulary, training.Recipe(**there.state.recipe), there.state
-    if there is not None and there.state is not None and not there.state.finished:
-        raise ValueError(f"{path} holds an unfinished run; go on with --resume, or delete it to start anew")
-    training.set_seed(task.recipe.seed)
-    vocabulary = task.vocabulary()
-    length = max(task.max_article, task.max_summary + 1)
-    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **task.model)
-    return Transformer(config).to(device), vocabulary, task.recipe, None
-
-
-def _draw(history: "History", path: Path) -> None:
-    from tfm_lib.checkpoints import write_whole
-    from tfm_lib.show.plots import learning_curve
-
-    picture = io.BytesIO()
-    learning_curve(history).savefig(picture)
-    write_whole(path, picture.getvalue())
-
-
-def _score(task: "Task", model: "Transformer", vocabulary: "Vocabulary", folder: Path, seconds: float) -> None:
-    """Print and keep a table and five examples of each test set."""
-    from tfm_lib import decoding, scoring
-    from tfm_lib.checkpoints import write_whole
-
-    texts: list[str] = []
-    record: dict[str, object] = {"seconds": seconds}  # of this command's training
-    made = scoring.Baselines(task.splits.train, task.splits.dev)
-    for name, (splits, stories) in task.test_sets().items():
-        examples = task.encode(splits.test, vocabulary)
-        print(f"Scoring the {name}: {examples}", flush=True)
-        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
-        table = scoring.evaluate(summaries, splits, stories, made)
-        shown = list(zip(splits.test, summaries, strict=True))[:5]
-        texts.append(f"The {name}\n{table}")
-        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
-        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
-    text = "\n\n".join(texts)
-    write_whole(folder / "scores.txt", f"{text}\n".encode())
-    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
-    print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
 
 
 def write(args: argparse.Namespace) -> None:
@@ -222,9 +128,39 @@ def progress(args: argparse.Namespace) -> None:
     progress(args.dir)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong options end in one line, which calls them as they were given: to make, or to this command."""
+
+    def error(self, message: str) -> NoReturn:
+        if BY_MAKE in os.environ:
+            message = re.sub(r"--([a-z]+)", lambda name: name[1].upper(), message)
+        self.exit(2, f"error: {message}\n")
+
+
+def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """Reads a whole number within these bounds."""
+
+    def read(text: str) -> int:
+        if not (text.isdecimal() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"wants a whole number from {least} on, got {text}")
+        return int(text)
+
+    return read
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"wants a number above 0, such as 10 or 0.5, got {text}")
+    return minutes
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line: one subcommand a function."""
-    root = argparse.ArgumentParser(prog="python -m tfm_lib", description="The commands of the course.")
+    root = _Parser(prog="python -m tfm_lib", description="The commands of the course.")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     command = commands.add_parser("lab", help="open the lessons in JupyterLab")
@@ -250,13 +186,22 @@ def parser() -> argparse.ArgumentParser:
         "--data", type=Path, help="JSONL, JSONL.gz, CSV or Parquet with article and summary, or a folder"
     )
     command.add_argument(
-        "--minutes", type=float, default=10.0, help="stop after this time (10); the schedule is made for it"
+        "--minutes",
+        type=_minutes,
+        help="how long to train on a file (10): the first steps are timed, and the number of steps made to fit; "
+        "after half of the time again it stops in any case. Where that number is known, it stops after the minutes",
     )
-    command.add_argument("--steps", type=int, help="the schedule's length, instead of what two cores do in that time")
+    command.add_argument("--steps", type=_whole(1), help="train on a file for so many steps, instead of minutes")
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
-    command.add_argument("--workers", type=int, default=1, help="processes of this machine that train together (1)")
-    command.add_argument("--seed", type=int, default=0, help="of weights, dropout, order and split (0)")
-    command.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
+    command.add_argument(
+        "--workers", type=_whole(1), default=1, help="processes of this machine that train together (1)"
+    )
+    command.add_argument(
+        "--seed", type=_whole(0, 2**32 - 1), default=0, help="of weights, dropout, order and split (0)"
+    )
+    kept = command.add_mutually_exclusive_group()
+    kept.add_argument("--resume", action="store_true", help="go on from the checkpoint of the same run")
+    kept.add_argument("--replace", action="store_true", help="begin anew where a run of the same data is kept")
     command.add_argument("--ship", action="store_true", help="for authors: make it the model of the package")
     command.set_defaults(run=train)
 
@@ -275,12 +220,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Run one command; wrong input, Ctrl-C and SIGTERM end in one line instead of a traceback."""
+    """Run one command; wrong input, Ctrl-C and SIGTERM end in one line, and only a bug in a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # into a file, Windows writes an alphabet that lacks many signs
     args = parser().parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what stops a job on a server acts like Ctrl-C
     try:
         args.run(args)
     except (ValueError, OSError) as error:
+        if not on_purpose(error):
+            raise
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped")

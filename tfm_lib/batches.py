@@ -13,18 +13,26 @@ from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID, Vocabulary
 
 @dataclass(frozen=True)
 class Examples:
-    """Pairs as ids, without start and eos, and how many of their texts were cut for length."""
+    """Pairs as ids, without start and eos, how many of their texts were cut for length, and their vocabulary's ids."""
 
     articles: list[list[int]]
     summaries: list[list[int]]
     cut_articles: int
     cut_summaries: int
+    pad_id: int = PAD_ID
+    start_id: int = START_ID
+    eos_id: int = EOS_ID
 
     def __len__(self) -> int:
         return len(self.articles)
 
     def __str__(self) -> str:
         return f"{len(self)} pairs; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
+
+    def batch(self, indices: Sequence[int]) -> "Batch":
+        """The examples of these indices, padded and shifted."""
+        articles, summaries = ([rows[i] for i in indices] for rows in (self.articles, self.summaries))
+        return Batch.of(articles, summaries, self.pad_id, self.start_id, self.eos_id)
 
 
 def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int, max_summary: int) -> Examples:
@@ -36,6 +44,9 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
         summaries=[ids[:max_summary] for ids in summaries],
         cut_articles=sum(len(ids) > max_article for ids in articles),
         cut_summaries=sum(len(ids) > max_summary for ids in summaries),
+        pad_id=vocabulary.pad_id,
+        start_id=vocabulary.start_id,
+        eos_id=vocabulary.eos_id,
     )
 
 
@@ -46,25 +57,34 @@ class Batch:
     src: Tensor
     decoder_input: Tensor
     labels: Tensor
+    pad_id: int = PAD_ID
 
     @classmethod
-    def of(cls, articles: Sequence[list[int]], summaries: Sequence[list[int]]) -> "Batch":
+    def of(
+        cls,
+        articles: Sequence[list[int]],
+        summaries: Sequence[list[int]],
+        pad_id: int = PAD_ID,
+        start_id: int = START_ID,
+        eos_id: int = EOS_ID,
+    ) -> "Batch":
         """Pad rows of ids and shift the summaries for teacher forcing (Vaswani et al. 2017, section 3.1)."""
         return cls(
-            src=pad_rows(articles),
+            src=pad_rows(articles, pad_id),
             # The shift: in each column the decoder reads the id before the one that it has to name.
-            decoder_input=pad_rows([[START_ID, *ids] for ids in summaries]),
-            labels=pad_rows([[*ids, EOS_ID] for ids in summaries]),
+            decoder_input=pad_rows([[start_id, *ids] for ids in summaries], pad_id),
+            labels=pad_rows([[*ids, eos_id] for ids in summaries], pad_id),
+            pad_id=pad_id,
         )
 
     def to(self, device: torch.device | str) -> "Batch":
-        return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device))
+        return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device), self.pad_id)
 
 
-def pad_rows(rows: Sequence[list[int]]) -> Tensor:
-    """Rows of ids of any length, padded on the right with `PAD_ID` to an int64 tensor (B, longest row)."""
+def pad_rows(rows: Sequence[list[int]], pad_id: int = PAD_ID) -> Tensor:
+    """Rows of ids of any length, padded on the right with `pad_id` to an int64 tensor (B, longest row)."""
     width = max(map(len, rows))
-    return torch.tensor([row + [PAD_ID] * (width - len(row)) for row in rows])
+    return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
 
 
 def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:

@@ -1,9 +1,8 @@
 """Checkpoints that lose nothing: one safetensors file, written whole or not at all, and refused if altered."""
 
-import contextlib
 import json
-import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +10,15 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
-from torch import Tensor
+from torch import Tensor, nn
 
+from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
-_INSTEAD = "use another copy, or delete it and train anew"
+RUNS = Path("runs")  # where `make train` keeps what it trained, a folder a run
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass
@@ -46,64 +48,122 @@ class History:
 class State(NamedTuple):
     """Where a run stands, besides its weights: what it takes to go on as if it had never stopped."""
 
-    recipe: dict[str, Any]  # of training.Recipe
+    recipe: Recipe
     history: History
     data: str  # the fingerprint of its examples
     tensors: dict[str, Tensor]  # Adam's averages, random states
 
     @property
     def finished(self) -> bool:
-        return len(self.history.step) == self.recipe["steps"]
+        return len(self.history.step) == self.recipe.steps
 
 
 class Checkpoint(NamedTuple):
     """A model, the vocabulary that it was trained with, and where its run stands."""
 
-    model: Transformer
+    model: Any  # the Transformer, or what `build` made
     vocabulary: Vocabulary
     state: State | None  # None: a finished model, which can't be trained further from here
 
 
-def save_checkpoint(path: Path, model: Transformer, vocabulary: Vocabulary, state: State | None = None) -> None:
+def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state: State | None = None) -> None:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, recipe and history.
 
-    The file at `path` is replaced as a whole or not at all. Raises OSError, with the fix, if it can't be written.
+    It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
+    a TransformerConfig. The file at `path` is replaced as a whole or not at all. Raises OSError, with the fix, if it
+    can't be written, and ValueError for a module whose state is not all tensors.
     """
-    about: dict[str, object] = {"config": asdict(model.config), "vocabulary": vocabulary.to_json()}
-    # A tied table is one parameter of several names; named_parameters has it once.
-    tensors = {f"model.{name}": parameter.detach() for name, parameter in model.named_parameters()}
+    kept, config = _tensors(model), getattr(model, "config", None)
+    about: dict[str, object] = {
+        "config": asdict(config) if isinstance(config, TransformerConfig) else None,
+        "vocabulary": vocabulary.to_json(),
+        "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
+    }
+    tensors = {f"model.{name}": tensor for name, tensor in kept.items()}
     if state is not None:
-        about |= {"recipe": state.recipe, "history": asdict(state.history), "data": state.data}
+        about |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    # Copies, since safetensors refuses tensors that share their memory.
+    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     text = json.dumps(about)
     # One entry, since safetensors would shuffle several: the same run leaves the same bytes.
     write_whole(path, to_safetensors(tensors, {"checkpoint": f"{_checksum(tensors, text)} {text}"}))
 
 
-def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+def load_checkpoint(
+    path: Path,
+    device: torch.device | str = "cpu",
+    build: Callable[[TransformerConfig | None], nn.Module] = Transformer,  # type: ignore[assignment]
+) -> Checkpoint:
     """Read what `save_checkpoint` wrote; nothing is unpickled.
 
-    Raises ValueError for a file that was cut short or altered, FileNotFoundError if there is none.
+    `build` makes the module from the config (None where there was none) that the weights are put into: give it for
+    anything but a plain Transformer. Weights that were stored in half precision are computed with in full.
+    Raises FileNotFoundError if there is no file, and ValueError for one that was cut short or altered, is none of
+    ours, comes from a newer version, or holds another model than `build` makes.
     """
     try:
         with safe_open(path, framework="pt") as file:
-            checksum, _, text = (file.metadata() or {}).get("checkpoint", "").partition(" ")
+            header = (file.metadata() or {}).get("checkpoint")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except SafetensorError as error:
-        raise ValueError(f"{path} is no whole checkpoint ({error}); it was cut short or altered; {_INSTEAD}") from error
+        raise ValueError(
+            f"{path} is no whole checkpoint ({error}); it was cut short or altered, or is another kind of file; "
+            "use another copy"
+        ) from error
+    if header is None:
+        raise ValueError(f"{path} is no checkpoint of this course, or was altered; give one that `train` has saved")
+    checksum, _, text = header.partition(" ")
     if checksum != _checksum(tensors, text):
-        raise ValueError(f"{path} was altered: its checksum doesn't fit its content; {_INSTEAD}")
+        raise ValueError(f"{path} was altered: its checksum doesn't fit its content; use another copy")
     about = json.loads(text)
-    model = Transformer(TransformerConfig(**about["config"]))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[f"model.{name}"])
+    config = about["config"] and _known(TransformerConfig, about["config"], path)
+    model = build(config)
+    _put_in(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}, path)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in about.get("frozen", ()))
     state = None
     if "recipe" in about:
-        kept = {name.removeprefix("state."): t.clone() for name, t in tensors.items() if name.startswith("state.")}
-        state = State(about["recipe"], History(**about["history"]), about["data"], kept)
+        kept = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
+        recipe, history = _known(Recipe, about["recipe"], path), History(**about["history"])
+        state = State(recipe, history, about["data"], kept)
     return Checkpoint(model.to(device), Vocabulary.from_json(about["vocabulary"]), state)
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers; what has several names, as a tied table, once, under the first of them."""
+    unique: dict[int, tuple[str, Tensor]] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if not isinstance(value, Tensor):
+            raise ValueError(f"a checkpoint keeps tensors, but {name} is {type(value).__name__}; make it a buffer")
+        unique.setdefault(id(value), (name, value))
+    return dict(unique.values())
+
+
+def _put_in(model: nn.Module, found: dict[str, Tensor], path: Path) -> None:
+    """Give the model the tensors of a file. Raises ValueError, with the difference, where they are another model's."""
+    wanted = _tensors(model)
+    differences = {
+        "only the file has": found.keys() - wanted.keys(),
+        "only the model has": wanted.keys() - found.keys(),
+        "of another shape are": {n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape},
+    }
+    if any(differences.values()):
+        lists = "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in differences.items() if names)
+        raise ValueError(
+            f"{path} holds another model than this {type(model).__name__}: {lists}; "
+            "give load_checkpoint the function that builds it, as build="
+        )
+    for name, tensor in wanted.items():  # in place, so that what is tied stays tied
+        tensor.data = found[name].to(torch.promote_types(tensor.dtype, found[name].dtype), copy=True)
+
+
+def _known(kind: type, values: dict[str, Any], path: Path) -> Any:
+    """A dataclass of these values. Raises ValueError where it has no such fields, as those of a later version."""
+    if unknown := values.keys() - {field.name for field in fields(kind)}:
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"{path} was made by a newer version: this {kind.__name__} has no {names}; update the course")
+    return kind(**values)
 
 
 def _checksum(tensors: dict[str, Tensor], text: str) -> str:
@@ -112,26 +172,3 @@ def _checksum(tensors: dict[str, Tensor], text: str) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it: at any moment there is the old one or the new one, whole.
-
-    Raises OSError, with the fix, if that can't be done; the old file is then kept.
-    """
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        fix = f"free {len(content) / 2**20:.1f} MiB there or choose another folder"
-        kept = "what was there is kept; " if path.is_file() else ""
-        raise OSError(f"can't write {path} ({error.strerror}); {kept}{fix}") from error
-    finally:
-        with contextlib.suppress(OSError):  # after the rename there is none
-            part.unlink()

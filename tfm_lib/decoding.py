@@ -150,7 +150,7 @@ def summarize(
     texts = [""] * len(order)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        src = pad_rows([examples.articles[i] for i in rows]).to(device)  # (B, S)
+        src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
         for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
             texts[i] = vocabulary.decode(ids)
     return texts

@@ -4,10 +4,10 @@ import argparse
 import json
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
+from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, course_file
 
 FOLDER = course_file("notebooks")
@@ -74,9 +74,7 @@ def without_solutions(source: Path, target: Path) -> int:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy so that an interruption leaves no half lesson, which would never be replaced."""
-    part = target.with_name(target.name + ".part")
-    shutil.copyfile(source, part)
-    part.rename(target)
+    write_whole(target, source.read_bytes())
 
 
 def lab(args: argparse.Namespace) -> None:

@@ -150,12 +150,15 @@ def read_splits(path: Path, seed: int = 0) -> Splits:
 
 
 def split_pairs(pairs: Sequence[Pair], seed: int = 0) -> Splits:
-    """Set aside a twentieth of the distinct articles for dev (1 at least, 1000 at most), and as many for test."""
+    """Set aside distinct articles for dev, and as many for test: a twentieth of them, 1000 at most.
+
+    Where that is less than 10, it is 10, as long as these are no more than a tenth of all; 1 at least.
+    """
     articles = {pair.article for pair in pairs}
     if len(articles) < 3:
         raise ValueError(f"{len(articles)} distinct articles; training, development and test set need 3 or more")
     order = sorted(articles, key=lambda article: sha256(f"{seed} {article}".encode()).digest())
-    size = min(max(len(order) // 20, 1), 1000)
+    size = min(max(len(order) // 20, min(len(order) // 10, 10), 1), 1000)
     dev, test = set(order[:size]), set(order[size : 2 * size])
     return Splits(
         train=[pair for pair in pairs if pair.article not in dev | test],

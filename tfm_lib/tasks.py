@@ -1,17 +1,18 @@
 """What `make train` learns: ten pairs by heart, the newsroom, or pairs of a file, with the sizes that suit each."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from tfm_lib.batches import Examples, encode_pairs
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
-from tfm_lib.pairs import Pair, Splits, read_splits
-from tfm_lib.training import Recipe
+from tfm_lib.pairs import READERS, Pair, Splits, read_splits
+from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
-STEPS_A_MINUTE = 500  # of training on real text with two CPU cores; quiet ones do about 650
+WARM_UP = 100  # steps, of a run on pairs of a file
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Task:
     max_summary: int
     model: dict[str, Any]
     recipe: Recipe
+    measured: bool = False  # the number of steps is that which the machine takes in the minutes, and not the recipe's
+    test_name: str = "test set"
     stories: dict[str, list[Story]] = field(default_factory=dict)  # the newsroom's test sets, by name
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
@@ -34,27 +37,33 @@ class Task:
     def test_sets(self) -> dict[str, tuple[Splits, list[Story] | None]]:
         """What the model is scored on, by name: splits with their test pairs, and the stories behind these."""
         if not self.stories:
-            return {"test set": (self.splits, None)}
-        return {name: (self.splits._replace(test=_pairs(told)), told) for name, told in self.stories.items()}
+            return {self.test_name: (self.splits, None)}
+        return {name: (self.splits._replace(test=_pairs(of)), of) for name, of in self.stories.items()}
+
+    def of_steps(self, steps: int) -> "Task":
+        """The same with so many steps, of which the first ones warm up."""
+        recipe = replace(self.recipe, steps=steps, warmup_steps=min(WARM_UP, steps))
+        return replace(self, recipe=recipe, measured=False)
 
 
-def choose(name: str | None, data: Path | None, seed: int, steps: int | None, minutes: float) -> Task:
+def choose(name: str | None, data: Path | None, seed: int = 0, steps: int | None = None) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
-    `steps`, or the minutes where they are not given, make the schedule for a file; the other tasks have their own.
+    `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
     Raises ValueError for a name and a file at once, or steps for a task that has its own.
     """
     if data is not None:
         if name is not None:
             raise ValueError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
-        return pairs_of_file(data, steps or max(1, round(STEPS_A_MINUTE * minutes)), seed)
+        task = pairs_of_file(data, seed)
+        return task if steps is None else task.of_steps(steps)
     if steps is not None:
         raise ValueError("steps are for a file of pairs; the ten pairs and the newsroom have their own number")
     return newsroom(seed) if name == "newsroom" else ten_pairs(seed)
 
 
 def ten_pairs(seed: int) -> Task:
-    """Ten short pairs to learn by heart: training and test set are the same, so the result proves memory alone."""
+    """Ten short pairs to learn by heart: they are scored themselves, so the result proves memory alone."""
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
     return Task(
         name=f"ten_pairs-seed{seed}",
@@ -64,6 +73,7 @@ def ten_pairs(seed: int) -> Task:
         max_summary=16,
         model={"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2},
         recipe=Recipe(steps=40, peak_rate=2e-3, warmup_steps=5, label_smoothing=0.0, seed=seed),
+        test_name="training pairs, learned by heart",
     )
 
 
@@ -93,22 +103,33 @@ def newsroom(seed: int) -> Task:
     )
 
 
-def pairs_of_file(data: Path, steps: int, seed: int) -> Task:
+def pairs_of_file(data: Path, seed: int) -> Task:
     """Pairs of a file or folder, with sizes for ten minutes on two CPU cores."""
     splits = read_splits(data, seed)
-    name = data.resolve().parent.name if data.name.startswith("train.") else data.resolve().name
     return Task(
-        name=f"{name.partition('.')[0]}-seed{seed}",
+        # Other pairs are another run, whatever their file is called.
+        name=f"{_stem(data)}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), 4000),
         max_article=64,
         max_summary=32,
         model={"d_model": 128, "num_heads": 4, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
         | {"norm_first": True},
-        recipe=Recipe(
-            steps=steps, peak_rate=4e-3, warmup_steps=min(100, steps), fall="linear", max_tokens=2048, seed=seed
-        ),
+        recipe=Recipe(steps=WARM_UP, peak_rate=4e-3, warmup_steps=WARM_UP, fall="linear", max_tokens=2048, seed=seed),
+        measured=True,
     )
+
+
+def _stem(data: Path) -> str:
+    """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
+    whole = data.resolve()
+    if whole.name.startswith("train.") and whole.is_file():
+        whole = whole.parent
+    name = whole.name
+    if not whole.is_dir():
+        ending = next((ending for ending in sorted(READERS, key=len)[::-1] if name.lower().endswith(ending)), "")
+        name = name.removesuffix(name[len(name) - len(ending) :])
+    return name.strip(".") or "data"
 
 
 def _pairs(stories: Sequence[Story]) -> list[Pair]:

@@ -1,23 +1,41 @@
 """From text to ids and back: words, or pieces of words."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+# What every vocabulary that is trained here has; another one may have others, so ask it for its pad_id.
 PAD_ID, START_ID, EOS_ID, UNKNOWN_ID = range(4)
-SPECIAL_TOKENS = ["[pad]", "[start]", "[eos]", "[unk]"]
+SPECIAL_TOKENS = ("[pad]", "[start]", "[eos]", "[unk]")
 
 
 class Vocabulary:
-    """Text to ids and back. Every text is lowercased; the ids 0 to 3 are pad, start, eos and unknown."""
+    """Text to ids and back.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        found = [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
-        if found != SPECIAL_TOKENS:
-            raise ValueError(f"the first ids of a vocabulary are {SPECIAL_TOKENS}, not {found}; train a new one")
+    `of_words` and `of_byte_pairs` lowercase every text, and their first ids are pad, start, eos and unknown. For a
+    tokenizer from elsewhere, `special_tokens` names these four; one token may serve as two, as BART's start and eos.
+    Raises ValueError where the tokenizer lacks one.
+    """
+
+    pad_id: int
+    start_id: int
+    eos_id: int
+    unknown_id: int
+
+    def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
+        found = [tokenizer.token_to_id(token) for token in special_tokens]
+        ids = [i for i in found if i is not None]
+        if len(ids) != len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"a vocabulary needs tokens for pad, start, eos and unknown, and {tuple(special_tokens)} have the ids "
+                f"{found} in this one; name its own as special_tokens"
+            )
+        self.pad_id, self.start_id, self.eos_id, self.unknown_id = ids
         tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
         self._tokenizer = tokenizer
+        self._special_tokens = list(special_tokens)
 
     @classmethod
     def of_words(cls, texts: Iterable[str]) -> "Vocabulary":
@@ -53,7 +71,7 @@ class Vocabulary:
         if isinstance(texts, str):  # whose letters would be the texts
             raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
         tokenizer.normalizer = normalizers.Lowercase()
-        options |= {"special_tokens": SPECIAL_TOKENS, "show_progress": False}
+        options |= {"special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
         tokenizer.train_from_iterator(texts, trainer(**options))
         return cls(tokenizer)
 
@@ -78,7 +96,7 @@ class Vocabulary:
         ids = [int(i) for i in ids]
         if outside := [i for i in ids if not 0 <= i < len(self)]:
             raise ValueError(f"ids must lie in 0..{len(self) - 1}, got {outside[0]}; is it another vocabulary's?")
-        shown = [i for i in ids if i not in (PAD_ID, START_ID, EOS_ID)]
+        shown = [i for i in ids if i not in (self.pad_id, self.start_id, self.eos_id)]
         return self._tokenizer.decode(shown, skip_special_tokens=False).strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -89,11 +107,22 @@ class Vocabulary:
         """The words of `text` that this vocabulary cannot write, as they stand there."""
         encoding = self._tokenizer.encode(text)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return [text[start:end] for i, (start, end) in spans if i == UNKNOWN_ID]
+        return [text[start:end] for i, (start, end) in spans if i == self.unknown_id]
 
     def to_json(self) -> str:
-        return self._tokenizer.to_str()
+        """The tokenizer's own JSON, and with it the names of the special tokens."""
+        return json.dumps(json.loads(self._tokenizer.to_str()) | {"special_tokens": self._special_tokens})
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
-        return cls(Tokenizer.from_str(text))
+        """Read what `to_json` wrote, or a `tokenizer.json` that has our special tokens.
+
+        Raises ValueError for anything else.
+        """
+        try:
+            content = json.loads(text)
+            special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
+            tokenizer = Tokenizer.from_str(json.dumps(content))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise ValueError(f"this is no vocabulary ({error}); give what Vocabulary.to_json wrote") from error
+        return cls(tokenizer, special_tokens)

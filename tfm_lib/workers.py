@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.run as torchrun
+from torch import nn
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
 from torch.nn.parallel import DistributedDataParallel
@@ -23,11 +24,9 @@ from torch.nn.parallel import DistributedDataParallel
 from tfm_lib import training
 from tfm_lib.batches import Batch, Examples
 from tfm_lib.checkpoints import History, State
-from tfm_lib.model import Transformer
-from tfm_lib.vocabulary import PAD_ID
+from tfm_lib.errors import OnPurpose, marking
 
 STOPPED = 130  # the exit status of a program that was interrupted, as shells have it
-TOLD = ("ValueError", "TypeError", "OSError", "FileNotFoundError", "PermissionError")  # errors that name their fix
 
 
 def launch(number: int, command: Sequence[str]) -> None:
@@ -40,9 +39,9 @@ def launch(number: int, command: Sequence[str]) -> None:
     if loopback := {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}:
         os.environ["GLOO_SOCKET_IFNAME"] = loopback.pop()
     logging.disable()  # torchrun's reports of what is told below in a line
-    here = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={number}"]
+    alone = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={number}"]
     try:
-        torchrun.main([*here, "-m", "tfm_lib", *command])
+        torchrun.main([*alone, "-m", "tfm_lib", *command])
     except SignalException as stop:
         raise KeyboardInterrupt from stop
     except ChildFailedError as failed:
@@ -55,7 +54,7 @@ def launch(number: int, command: Sequence[str]) -> None:
             ended = f"worker {rank} of {number} (counted from 0) was ended by {cause.signal_name()}"
             raise ChildProcessError(ended) from failed
         kind, _, text = _message(cause).partition(": ")
-        if kind in TOLD:
+        if kind == OnPurpose.__name__:
             raise ValueError(text) from failed
         raise
     finally:
@@ -76,14 +75,9 @@ def _message(failure: ProcessFailure) -> str:
     return failure.message["message"] if isinstance(failure.message, dict) else failure.message
 
 
-def is_worker() -> bool:
-    """Whether torchrun started this process."""
-    return dist.is_torchelastic_launched()
-
-
 def is_first() -> bool:
     """Whether this process is the one that saves, shows and scores: worker 0, or one that works alone."""
-    return not is_worker() or os.environ["RANK"] == "0"
+    return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
 
 
 def run(command: Callable[[], None]) -> None:
@@ -94,7 +88,7 @@ def run(command: Callable[[], None]) -> None:
     """
     try:
         try:
-            record(command)()
+            record(marking)(command)
         finally:
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, signal.SIG_IGN)
@@ -104,7 +98,7 @@ def run(command: Callable[[], None]) -> None:
         sys.exit(1)
 
 
-def own_device(name: str | None = None) -> torch.device:
+def find_device(name: str | None = None) -> torch.device:
     """This worker's device: of several GPUs the one that has its number on this machine, or the CPU.
 
     Raises ValueError for a device that workers can't use, or with more workers than GPUs.
@@ -114,9 +108,9 @@ def own_device(name: str | None = None) -> torch.device:
         raise ValueError(f"workers train on cuda or cpu, not on {name}; choose one of them, or train with one worker")
     if training.find_device(name).type == "cpu":
         return torch.device("cpu")
-    index, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if index >= there:
-        raise ValueError(f"{os.environ['LOCAL_WORLD_SIZE']} workers, but GPUs: {there}; start a worker for each GPU")
+    index, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if index >= gpus:
+        raise ValueError(f"{os.environ['LOCAL_WORLD_SIZE']} workers, but GPUs: {gpus}; start a worker for each GPU")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 
@@ -127,14 +121,14 @@ def own_share(batch: Batch, rank: int, number: int) -> tuple[Batch, float]:
     Every row falls to one worker, and the parts sum to 1. Where rows are fewer than workers, who has none
     computes the first one with a part of 0, since gradients are added up by all workers or not at all.
     """
-    rows = list(range(rank, len(batch.src), number))
-    own = Batch(*(ids[rows or [0]] for ids in (batch.src, batch.decoder_input, batch.labels)))
-    part = int(own.labels.ne(PAD_ID).sum()) / int(batch.labels.ne(PAD_ID).sum()) if rows else 0.0
-    return own, part
+    rows = list(range(rank, len(batch.src), number)) or [0]
+    own = Batch(batch.src[rows], batch.decoder_input[rows], batch.labels[rows], batch.pad_id)
+    own_labels, labels = (int(part.labels.ne(part.pad_id).sum()) for part in (own, batch))
+    return own, own_labels / labels if rank < len(batch.src) else 0.0
 
 
 def train(
-    model: Transformer,
+    model: nn.Module,
     examples: Examples,
     recipe: training.Recipe,
     *,
@@ -152,10 +146,17 @@ def train(
     with nullcontext() if dist.is_initialized() else joined(device), _noted_signals() as signals:
         team = _Team(model, device, signals)
         options |= {"save": save if is_first() else None, "progress": progress and is_first()}
-        history = training.train(model, examples, recipe, **options, take_step=team.take_step, agree=team.agree)
+        history = training.train(model, examples, recipe, **options, take_step=team.take_step, agreed=team.agreed)
         if team.any(bool(signals)):
             raise KeyboardInterrupt
     return history
+
+
+def steps_within(minutes: float, model: nn.Module, examples: Examples, recipe: training.Recipe) -> int:
+    """`training.steps_within` by workers that are `joined`; what worker 0 measures holds for all of them."""
+    team = _Team(model, next(model.parameters()).device, [])
+    steps = training.steps_within(minutes, model, examples, recipe, team.take_step)
+    return round(team.sum(steps if team.rank == 0 else 0.0))
 
 
 @contextmanager
@@ -175,7 +176,7 @@ def joined(device: torch.device) -> Iterator[None]:
 class _Team:
     """What the workers do together: a step, and the decision to stop."""
 
-    def __init__(self, model: Transformer, device: torch.device, signals: list[int]) -> None:
+    def __init__(self, model: nn.Module, device: torch.device, signals: list[int]) -> None:
         self.rank, self.number = dist.get_rank(), dist.get_world_size()
         self.device, self.signals = device, signals
         # It gives all workers the weights of worker 0; nobody passes before all have read the checkpoint.
@@ -183,7 +184,7 @@ class _Team:
 
     def take_step(
         self,
-        model: Transformer,
+        model: nn.Module,
         batch: Batch,
         optimizer: torch.optim.Optimizer,
         recipe: training.Recipe,
@@ -196,7 +197,7 @@ class _Team:
         with self.own_random_numbers():
             logits = self.replica(own.src, own.decoder_input)  # (b, T, V)
         # The mean over our own labels counts by their part of all: so it is the sum over all, divided by their number.
-        loss = part * training.sequence_loss(logits, own.labels, PAD_ID, recipe.label_smoothing)
+        loss = part * training.sequence_loss(logits, own.labels, own.pad_id, recipe.label_smoothing)
         optimizer.zero_grad()
         (self.number * loss).backward()  # DDP gives every worker the mean of the workers' gradients; we want the sum
         optimizer.step()
@@ -210,7 +211,7 @@ class _Team:
             torch.manual_seed(seed + self.rank)
             yield
 
-    def agree(self, over: bool) -> bool:
+    def agreed(self, over: bool) -> bool:
         """Whether the time is over, or a signal has come, for any worker."""
         return self.any(over or bool(self.signals))
 

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 from tfm_lib.batches import pad_rows
 from tfm_lib.beam import beam_hypotheses
-from tfm_lib.checkpoints import load_checkpoint
+from tfm_lib.checkpoints import CHECKPOINT, RUNS, load_checkpoint
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained import SHIPPED
 from tfm_lib.vocabulary import Vocabulary
 
-RUNS = Path("runs")
-CHECKPOINT = "checkpoint.safetensors"
 ROWS = 64  # texts that are written side by side
 SHOWN = 10  # unknown words of a text
 
@@ -43,7 +41,7 @@ class Summarizer:
         if not all(parameter.isfinite().all() for parameter in model.parameters()):
             raise ValueError(f"{name} has weights that are not finite: its training diverged; train it anew")
         if state is not None and not state.finished:
-            name += f", unfinished: {len(state.history.step)} of {state.recipe['steps']} steps"
+            name += f", unfinished: {len(state.history.step)} of {state.recipe.steps} steps"
         return cls(model, vocabulary, name)
 
     def write(self, text: str, beams: int = 1) -> str:

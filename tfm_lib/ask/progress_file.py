@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from tfm_lib.files import write_whole
+
 FILE = "progress.json"
 NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
 
@@ -35,17 +37,14 @@ def load(file: Path | None) -> dict[str, str]:
 def record(file: Path | None, name: str, state: str) -> None:
     """Keep what came of an exercise. One that was right once stays right.
 
-    The file is written under another name and renamed, so that a crash leaves the old one or the new one. Where it
-    cannot be written, as in a folder that is read-only, nothing is kept, and nothing fails.
+    Where the file cannot be written, as in a folder that is read-only, nothing is kept, and nothing fails.
     """
     if file is None or state == "open":
         return
     states = load(file)
     if states.get(name) in ("right", state):
         return
-    part = file.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(states | {name: state}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(part, file)
+        write_whole(file, (json.dumps(states | {name: state}, indent=1, sort_keys=True) + "\n").encode())
     except OSError as error:
         print(f"Your progress could not be kept: {error}")

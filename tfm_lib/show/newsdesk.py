@@ -12,7 +12,7 @@ from matplotlib.font_manager import FontProperties
 from traitlets import Unicode
 
 from tfm_lib.newsroom import AFTER, BEFORE, DAYS, EVENTS, NUMBERS, PEOPLE, PLACES, compose
-from tfm_lib.vocabulary import UNKNOWN_ID, Vocabulary
+from tfm_lib.vocabulary import Vocabulary
 
 SIZE, LEFT, GAP = 9, 0.08, "   "  # of the letters in points, of the margin in inches, between two words
 FONT = FontProperties(family="DejaVu Sans", size=SIZE)
@@ -154,6 +154,7 @@ def _renderer() -> RendererAgg:
 def story_tokens(vocabulary: Vocabulary, text: str) -> tuple[list[str], list[int]]:
     """The tokens of a story as it has them, long ones cut, and which of them the vocabulary lacks."""
     ids, unknown = vocabulary.encode(text), iter(vocabulary.unknown_words(text))
-    words = [next(unknown) if i == UNKNOWN_ID else piece for i, piece in zip(ids, vocabulary.pieces(ids), strict=True)]
+    pieces = vocabulary.pieces(ids)
+    words = [next(unknown) if i == vocabulary.unknown_id else piece for i, piece in zip(ids, pieces, strict=True)]
     short = [word if len(word) <= 14 else f"{word[:13]}…" for word in words]
-    return short, [place for place, i in enumerate(ids) if i == UNKNOWN_ID]
+    return short, [place for place, i in enumerate(ids) if i == vocabulary.unknown_id]

@@ -1,0 +1,165 @@
+"""A training run in its folder, from its start to its scores: what it leaves in runs/, and how it goes on."""
+
+import io
+import json
+import math
+import time
+from contextlib import nullcontext
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+from tfm_lib import checkpoints, decoding, scoring, training
+from tfm_lib.checkpoints import CHECKPOINT, RUNS, Checkpoint, History
+from tfm_lib.errors import option
+from tfm_lib.files import write_whole
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.tasks import Task
+from tfm_lib.vocabulary import Vocabulary
+
+MINUTES = 10.0  # of a run whose number of steps is measured
+FEW = 100  # test pairs, below which a score says little
+
+
+def checkpoint_of(task: Task) -> Path:
+    """Where the run of a task keeps its checkpoint."""
+    return RUNS / task.name / CHECKPOINT
+
+
+def works_together() -> bool:
+    """Whether torchrun started this process, as one of several workers."""
+    return distributed.is_available() and distributed.is_torchelastic_launched()
+
+
+def run(
+    task: Task,
+    *,
+    device_name: str | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    replace: bool = False,
+) -> tuple[Transformer, Vocabulary] | None:
+    """Train, draw and score, in a folder of the task's own; returns what was trained.
+
+    Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), and half of the
+    time again is the limit; otherwise the minutes are the limit, if they are given. Of several workers, only the first
+    one says, saves and scores something, and the others get None.
+    Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
+    """
+    path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
+    team: Any = training
+    if works_together():
+        from tfm_lib import workers as team
+    device = team.find_device(device_name)
+    kept = _kept(task, path, device, resume, replace)
+    vocabulary = kept.vocabulary if kept else task.vocabulary()
+    examples = task.encode(task.splits.train, vocabulary)
+    first = team is training or team.is_first()
+    with nullcontext() if team is training else team.joined(device):
+        if kept is None and task.measured:
+            minutes = MINUTES if minutes is None else minutes
+            steps = team.steps_within(minutes, _new_model(task, vocabulary, device), examples, task.recipe)
+            task, limit = task.of_steps(steps), 1.5 * minutes
+            if first:
+                print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
+        model = kept.model if kept else _new_model(task, vocabulary, device)
+        recipe = kept.state.recipe if kept and kept.state else task.recipe
+        if first:
+            parameters = sum(parameter.numel() for parameter in model.parameters())
+            print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
+        began = time.perf_counter()
+        history = team.train(
+            model,
+            examples,
+            recipe,
+            minutes=limit,
+            start=kept and kept.state,
+            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
+        )
+    if not first:
+        return None
+    seconds, done = time.perf_counter() - began, len(history.step)
+    goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
+    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
+    history.save(path.with_name("history.json"))
+    _draw(history, path.with_name("learning_curve.png"))
+    _score(task, model, vocabulary, path.parent, seconds)
+    return model, vocabulary
+
+
+def _kept(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+    """The checkpoint to go on from; None where a new run begins."""
+    folder, replacing = path.parent, option("replace")
+    if resume:
+        if not path.exists():
+            others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+            hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+            raise ValueError(f"nothing to resume: there is no {path}{hint}; train without {option('resume')}")
+        kept = _load(path, device)
+        if kept.state is None:
+            raise ValueError(f"{path} has no run to go on with; {replacing} trains it anew")
+        if not task.measured and task.recipe.steps != kept.state.recipe.steps:
+            raise ValueError(
+                f"{path} is a run of {kept.state.recipe.steps} steps, not of {task.recipe.steps}; "
+                f"go on without {option('steps', task.recipe.steps)}"
+            )
+        return kept
+    if path.exists() and not replace:
+        state = _load(path, device).state
+        if state is not None and not state.finished:
+            raise ValueError(
+                f"{folder} holds an unfinished run: {option('resume')} goes on, {replacing} begins it anew"
+            )
+        raise ValueError(
+            f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
+        )
+    return None
+
+
+def _load(path: Path, device: torch.device) -> Checkpoint:
+    try:
+        return checkpoints.load_checkpoint(path, device)
+    except ValueError as error:
+        raise ValueError(f"{error}, or train anew with {option('replace')}") from error
+
+
+def _new_model(task: Task, vocabulary: Vocabulary, device: torch.device) -> Transformer:
+    """The model with which every run of this task and seed begins."""
+    training.set_seed(task.recipe.seed)
+    length = max(task.max_article, task.max_summary + 1)
+    ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
+    return Transformer(TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)).to(device)
+
+
+def _draw(history: History, path: Path) -> None:
+    from tfm_lib.show.plots import learning_curve
+
+    picture = io.BytesIO()
+    learning_curve(history).savefig(picture)
+    write_whole(path, picture.getvalue())
+
+
+def _score(task: Task, model: Transformer, vocabulary: Vocabulary, folder: Path, seconds: float) -> None:
+    """Print and keep a table and five examples of each test set."""
+    texts: list[str] = []
+    record: dict[str, object] = {"seconds": seconds}  # of this command's training
+    made = scoring.Baselines(task.splits.train, task.splits.dev)
+    for name, (splits, stories) in task.test_sets().items():
+        examples = task.encode(splits.test, vocabulary)
+        print(f"Scoring the {name}: {examples}", flush=True)
+        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
+        table = scoring.evaluate(summaries, splits, stories, made)
+        shown = list(zip(splits.test, summaries, strict=True))[:5]
+        texts.append(f"The {name}\n{table}")
+        if splits.test != splits.train and len(examples) < FEW:
+            each = 100 / len(examples)
+            texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
+        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
+        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
+    text = "\n\n".join(texts)
+    write_whole(folder / "scores.txt", f"{text}\n".encode())
+    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
+    print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
