@@ -1,5 +1,7 @@
 """Positions: attention does not see order, so each token's vector is told where it stands."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -60,11 +62,13 @@ class SinusoidalPositions(_Positions):
 
     def __init__(self, d_model: int, max_length: int = 512, offset: int = 0, interleaved: bool = True) -> None:
         super().__init__(max_length, offset)
-        # On the meta device tensors hold nothing, and no checkpoint would fill this one in later.
-        real = "cpu" if torch.get_default_device().type == "meta" else torch.get_default_device()
-        with torch.device(real):
-            table = sinusoidal_table(max_length + offset, d_model, interleaved)
-        self.register_buffer("table", table, persistent=False)
+        self.sizes = (max_length + offset, d_model, interleaved)
+        self.register_buffer("table", sinusoidal_table(*self.sizes), persistent=False)
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        super()._load_from_state_dict(*arguments)
+        if self.table.is_meta:  # built there, it holds nothing, and no checkpoint has it
+            self.table = sinusoidal_table(*self.sizes)
 
 
 class LearnedPositions(_Positions):
