@@ -1,0 +1,243 @@
+"""What the claims of a sentence compare, and whether the sentence says just that: a claim is tight.
+
+Every value that a claim keeps between constants is, rounded as the sentence writes it, a number of the sentence; and
+every measured number of the sentence is such a value. Words such as *about* allow 5 %, `claim (10 %)` what it says, and
+`claim (bound: reason)` names a bound that encloses.
+"""
+
+import ast
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.proof.claims import bounds, constant, operands, work_out
+from tests.proof.numbers import Number
+from tests.proof.prose import Note, Sentence
+
+ROUNDING = 1e-3  # below such a bound two things are equal up to rounding, and the value says nothing
+# Tensors, arrays and what else has numbers in it, as a text.
+AS_JSON = (
+    "__import__('json').dumps({}, default=lambda o: o.tolist() if hasattr(o, 'tolist') else "
+    "list(o) if hasattr(o, '__iter__') else repr(o), skipkeys=True)"
+)
+MEND = (
+    "Mend it in one of three ways: write the number that it is; write about, near, nearly, almost or roughly before it "
+    "(5 %), or `claim (10 %): ...` for what comes after training; or, if the point of the sentence is a bound, "
+    "`claim (bound: REASON): ...`"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a kernel says of an expression: a text, or why there is none."""
+
+    text: str | None
+    error: str = ""
+
+
+def answers(replies: dict[str, Any], wanted: dict[str, str]) -> list[Answer]:
+    """The user expressions of a kernel's reply, in the order of what was asked."""
+    found = []
+    for key in wanted:
+        reply = replies[key]
+        if reply["status"] == "ok":
+            found.append(Answer(reply["data"]["text/plain"]))
+        else:
+            found.append(Answer(None, f"{reply['ename']}: {reply['evalue']}"))
+    return found
+
+
+Evaluate = Callable[[list[str]], list[Answer]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One compared expression; `held` if constants hold it, `exact` if it is one by ==."""
+
+    source: str
+    held: bool
+    exact: bool = False
+
+
+def readings(expression: str) -> list[Reading]:
+    """The expressions that a claim compares, each as one that can be evaluated by itself."""
+    found = list(_walk(ast.parse(expression.strip(), mode="eval").body, []))
+    held = {reading.source for reading in found if reading.held}
+    return list({r.source: r for r in found if r.held or r.source not in held}.values())
+
+
+def _walk(node: ast.AST, loops: list[ast.comprehension]) -> Iterator[Reading]:
+    if isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
+        yield from _walk(node.elt, [*loops, *node.generators])
+    elif isinstance(node, ast.Compare):
+        for reading in _compared(node):
+            tree: Any = ast.parse(reading.source, mode="eval").body
+            source = ast.unparse(ast.ListComp(tree, loops)) if loops else reading.source
+            yield Reading(source, reading.held, reading.exact)
+    elif isinstance(node, ast.Call) and _name(node) in ("allclose", "isclose", "equal") and len(node.args) >= 2:
+        left, right = node.args[:2]
+        for value, other in ((left, right), (right, left)):
+            if _filled(other) is not None:
+                yield Reading(ast.unparse(value), True, True)
+    elif not isinstance(node, ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from _walk(child, loops)
+
+
+def _compared(node: ast.Compare) -> Iterator[Reading]:
+    sides = [node.left, *node.comparators]
+    low = any(
+        (constant(small) or 0) > 0
+        for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
+        for small in ([left] if isinstance(op, ast.Lt | ast.LtE) else [right] if isinstance(op, ast.Gt | ast.GtE) else [])
+    )
+    for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+        if isinstance(op, ast.Gt | ast.GtE):
+            left, right = right, left  # now left <= right
+        elif not isinstance(op, ast.Lt | ast.LtE | ast.Eq):
+            continue
+        exact = isinstance(op, ast.Eq)
+        low_end, high_end = constant(left), constant(right)
+        if low_end is not None and high_end is not None:
+            continue
+        if exact and 0 in (low_end, high_end):
+            continue  # "none", "not one", "never"
+        if low_end is not None:
+            yield Reading(ast.unparse(right), True, exact)
+        elif high_end is not None:
+            if not exact and (centered := _distance(left)) is not None:
+                yield Reading(ast.unparse(centered), True)
+            else:
+                yield Reading(ast.unparse(left), exact or low or high_end > ROUNDING, exact)
+        elif not exact and (ratio := _ratio(left, right)) is not None:
+            yield Reading(ratio, True)
+        else:
+            yield Reading(ast.unparse(left), False)
+            yield Reading(ast.unparse(right), False)
+
+
+def _name(node: ast.Call) -> str:
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def _filled(node: ast.AST) -> float | None:
+    """The number that a tensor made of one number holds."""
+    if isinstance(node, ast.Call) and _name(node) in ("tensor", "array") and node.args:
+        return constant(node.args[0])
+    if isinstance(node, ast.Call) and _name(node) == "ones":
+        return 1.0
+    return constant(node)
+
+
+def _distance(node: ast.AST) -> ast.AST | None:
+    """x of `abs(x - 2)`, `(x - 2).abs()` or `(2 - x).abs().max()`."""
+    while isinstance(node, ast.Call) and _name(node) in ("max", "item") and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    if not (isinstance(node, ast.Call) and _name(node) == "abs"):
+        return None
+    inner = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else node.args[0]
+    if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub):
+        for value, other in ((inner.left, inner.right), (inner.right, inner.left)):
+            if constant(other) is not None:
+                return value
+    return None
+
+
+def without_constant(node: ast.AST) -> ast.AST:
+    """b of `3 * b`, `b / 3`, `b + 3` and `b - 3`."""
+    if isinstance(node, ast.BinOp):
+        if constant(node.left) is not None and isinstance(node.op, ast.Mult | ast.Add):
+            return node.right
+        if constant(node.right) is not None:
+            return node.left
+    return node
+
+
+def _ratio(left: ast.AST, right: ast.AST) -> str | None:
+    """What is compared in `3 * a < b`: the ratio b / a; in `a + 3 < b` the difference."""
+    for one, other in ((left, right), (right, left)):
+        part = without_constant(one)
+        if part is not one and isinstance(one, ast.BinOp):
+            sign = "-" if isinstance(one.op, ast.Add | ast.Sub) else "/"
+            return f"({ast.unparse(other)}) {sign} ({ast.unparse(part)})"
+    return None
+
+
+def values(answer: Answer) -> list[float]:
+    """The numbers in what was evaluated; none if it is something else."""
+    try:
+        found = json.loads(ast.literal_eval(answer.text)) if answer.text else None
+    except (ValueError, TypeError, SyntaxError):
+        return []
+    flat, stack = [], [found]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack += item
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            flat.append(float(item))
+    return flat
+
+
+def worked_out(expression: str) -> list[float]:
+    """The numbers on all sides of arithmetic."""
+    compared = [node for node in ast.walk(ast.parse(expression.strip(), mode="eval")) if isinstance(node, ast.Compare)]
+    return [float(work_out(ast.unparse(side))) for node in compared for side in (node.left, *node.comparators)]
+
+
+def findings(sentence: Sentence, evaluate: Evaluate, tight: bool) -> list[str]:
+    """What is wrong with the claims of a sentence in this run: false ones and, where `tight`, loose ones."""
+    found = []
+    for note in sentence.checks:
+        if note.kind == "claim" and (false := _false(sentence, note, evaluate)):
+            found.append(false)
+    return found or (list(_loose(sentence, evaluate)) if tight else [])
+
+
+def _false(sentence: Sentence, note: Note, evaluate: Evaluate) -> str | None:
+    [truth] = evaluate([f"bool({note.content})"])
+    if truth.text == "True":
+        return None
+    said = f"{sentence.text}\nIts claim `{note.content}` "
+    if truth.text is None:
+        return f"{said}raises {truth.error}"
+    parts = operands(note.content)
+    shown = [
+        f"  {part} = {_shorten(answer.text)}" for part, answer in zip(parts, evaluate(parts), strict=True) if answer.text
+    ]
+    return "\n".join([f"{said}is false. In this run", *shown, "Mend the sentence and its claim, or the code."])
+
+
+def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
+    numbers, anywhere = sentence.numbers, sentence.numbers_anywhere
+    missed = [number for number in numbers if number.measured]
+    for note in sentence.checks:
+        if note.bound:
+            held = bounds(note.content)
+            missed = [number for number in missed if not any(map(held.enclose, number.values))]
+        elif note.kind == "arithmetic":
+            sides = worked_out(note.content)
+            missed = [number for number in missed if not any(map(number.is_of, sides))]
+        else:
+            parts = readings(note.content)
+            for part, answer in zip(parts, evaluate([AS_JSON.format(part.source) for part in parts]), strict=True):
+                shown = values(answer)
+                missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
+                speaks = any(n.counts if part.exact else n.measured or n.text[-1].isdigit() for n in numbers)
+                lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
+                if part.held and speaks and lost:
+                    written = ", ".join(number.text for number in numbers if number.counts)
+                    yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}."
+    if not any(note.kind == "cited" for note in sentence.notes):
+        for number in missed:
+            yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare has this value. {MEND}."
+
+
+def _short(numbers: list[float]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers[:3]) + (" ..." if len(numbers) > 3 else "")
+
+
+def _shorten(text: str | None, most: int = 300) -> str:
+    text = text or ""
+    return text if len(text) <= most else f"{text[:most]} ..."
