@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
 from tests import links
-from tests.proof import environment
+from tests.proof import environment, lint, references, values
 from tests.proof.cells import METADATA, code_cells, read, tags, write
 from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
 from tests.proof.lists import list_findings, list_of, listing
@@ -29,9 +29,10 @@ from tests.proof.outputs import clean, difference
 from tests.proof.prose import sentences
 from tests.proof.references import WAS, missing_sections, renumber, stale_links
 from tests.proof.stamp import repository, stamp
-from tests.proof.values import MEND, Answer, answers, findings
+from tests.proof.values import Answer, answers, findings
 
 TIMEOUT = 300  # seconds a cell
+MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
 
 
 class LessonFailed(Exception):
@@ -152,7 +153,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
         for sentence in sentences(cell.source):
             for finding in findings(sentence, evaluate, tight=True) if sentence.checks else []:
                 kind = "claim" if "\nIts claim" in finding else "loose"
-                claimed.append((cell.id, kind, finding.replace(f" {MEND}.", "")))
+                claimed.append((cell.id, kind, finding))
 
     try:
         fresh = execute(book, path.parent, read_prose)
@@ -167,20 +168,21 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def check_all(paths: list[Path]) -> int:
     """Prints what has to be mended in lessons, and how much of each kind; returns how many findings there are."""
-    total = 0
+    total: Counter[str] = Counter()
     for path in paths:
         counts: Counter[str] = Counter()
         for cell, kind, finding in check(path):
             counts[kind] += 1
-            print(f"{path.stem[:2]} {cell or '-'} {kind}: {finding.replace(chr(10), chr(10) + '    ')}")
+            short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
+            print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
         notes = [n for c in read(path).cells if c.cell_type == "markdown" for s in sentences(c.source) for n in s.notes]
         claims, bounds = sum(n.kind == "claim" for n in notes), sum(bool(n.bound) for n in notes)
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common()) or "nothing to mend"
         print(f"{path.name}: {kinds}; claims: {claims}, of them {bounds} bounds", flush=True)
-        total += sum(counts.values())
-    if total:
-        print(f"For what is loose: {MEND}.")
-    return total
+        total += counts
+    for kind in MEND.keys() & total.keys():
+        print(f"{kind}: {MEND[kind]}.")
+    return total.total()
 
 
 def stamp_all(paths: list[Path], texts: list[Path]) -> None:

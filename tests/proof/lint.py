@@ -30,6 +30,10 @@ KNOWN_TAGS = {
 }
 # The last one shows a section collapsed in JupyterLab.
 CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
+MEND = (
+    "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, or "
+    "`<!-- cited: SOURCE -->` if someone else measured it"
+)
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
 VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
@@ -277,11 +281,7 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
         return  # a claim that has to be mended anyway, or a number that someone else measured
     for number in sentence.numbers:
         if number.measured and not any(_any_enclosed([number], claim) for claim in held):
-            yield (
-                f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. Add `<!-- claim: EXPRESSION "
-                "-->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, or `<!-- cited: "
-                "SOURCE -->` if someone else measured it"
-            )
+            yield f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. {MEND}"
 
 
 def _any_enclosed(numbers: list, claim: Bounds) -> bool:

@@ -22,11 +22,11 @@ PARTS = dict(half=2, halve=2, third=3, quarter=4, fifth=5, sixth=6, seventh=7, e
 # Words that say "half" or "twice" and state nothing measured, as the lessons use them.
 IDIOMS = re.compile(
     r"""
-      half[ ]precision | half-hearted | \b(?:other|left|right|first|second|upper|lower|their|its|our|which|the)[ ]hal(?:f|ves)\b
-    | \btwo[ ]halves\b | (?:about|almost|nearly|under)[ ]half[ ]an?[ ](?:minute|hour)\b | \bhalf[ ]an?[ ](?:hour|minute|sentence)\b
+      half[ ]precision | half-hearted | \b(?:other|left|right|first|second|upper|lower|their|its|our|which|the)[ ]half\b
+    | (?:about|almost|nearly|under)[ ]half[ ]an?[ ](?:minute|hour)\b | \bhalf[ ]an?[ ](?:hour|minute|sentence)\b
     | \ba[ ]minute[ ]and[ ]a[ ]half\b | \bonce[ ]or[ ]twice\b | \bhalf[ ](?:a[ ])?(?:way|turn)\b | \bquarter[ ]turn\b
     | \b[Tt]hree[ ]questions[ ]tell\b | \b[Dd]ifficulty[ ]\d[ ]of[ ]5\b | \b[Dd]ouble[- ]?(?:click|check|space|quote)\w*
-    | \bone[ ]of[ ](?:the[ ])?\w+
+    | \bone[ ]of[ ](?:the[ ])?\w+ | \bworker[ ]\d[ ]of[ ]\d
     """,
     re.VERBOSE,
 )
@@ -54,7 +54,7 @@ MULTIPLE = re.compile(
     re.IGNORECASE,
 )
 FRACTION = re.compile(
-    rf"\b(?:(?P<half>half|halved|halves)\b|(?P<count>an?|one|{SMALL})[ ](?:(?P<ten>hundred|ten)-)?(?P<part>{PART})s?\b"
+    rf"\b(?:(?P<half>half|halved)\b|(?P<count>an?|one|{SMALL})[ ](?:(?P<ten>hundred|ten)-)?(?P<part>{PART})s?\b"
     r"(?=[ ](?:of|as|less|more|fewer|to|for|million)\b|[\s\x01]*(?:[.,;:)]|\Z)))",
     re.IGNORECASE,
 )
@@ -152,7 +152,8 @@ def numbers_in(text: str) -> list[Number]:
         if free(*match.span()):
             count = (match["count"] or "").lower()
             value = 3 if match["thrice"] else large(count) if re.search(BIG, count) else small(count) if count else 2
-            add(match, [value, 1 / value] if value else [0.0], [IN_A_WORD * value, IN_A_WORD / value], True)
+            if value:
+                add(match, [value, 1 / value], [IN_A_WORD * value, IN_A_WORD / value], True)
     for match in IN_WORDS.finditer(text):
         if free(*match.span()) and not re.search(r"\b(?:few|several|some|many) \Z", text[: match.start()]):
             add(match, [large(match[0])], [IN_A_WORD * large(match[0])], True)
@@ -166,7 +167,7 @@ def numbers_in(text: str) -> list[Number]:
             add(match, *_digits(match))
     for match in COUNTED.finditer(text):
         n = small(match["n"])
-        if free(match.start(), match.end("n")) and n > 1:
+        if free(match.start(), match.end("n")) and n > 2:
             add(match, [n], [0.0], True, match.end("n"))
     for match in PLAIN.finditer(text):
         if free(*match.span()):

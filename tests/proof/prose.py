@@ -32,7 +32,7 @@ NO_PROSE = re.compile(
 )
 ABBREVIATIONS = ("e.g", "i.e", "vs", "cf", "approx", "al", "Fig", "Eq", "Sec", "Dr", "No")
 SENTENCE_END = re.compile(rf"[.!?][)\"'*_]*(?:[ \t]*{COMMENT}+)*(?=\s+[^a-z\s{COMMENT}]|\s*\Z)")
-CHOICE = re.compile(r"- [A-Z]: ")
+ASKED = re.compile(r"- [A-Z]: |\*\*.*\?\*\*$")
 UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
 EXACT_FORM = re.compile(
@@ -64,7 +64,7 @@ class Sentence:
 
     source: str
     masked: str
-    choice: bool = False  # one of the answers that a question offers; a wrong one can have no claim
+    asked: bool = False  # of a question or its choices, which state nothing
 
     @cached_property
     def text(self) -> str:
@@ -73,9 +73,10 @@ class Sentence:
 
     @cached_property
     def numbers(self) -> list[Number]:
-        """The numbers that the prose states, those in the choices of a question only in digits."""
+        """The numbers that the prose states; in questions and their choices, which state nothing, those in digits."""
         numbers = numbers_in(self.masked)
-        return [n for n in numbers if re.match(r"\W?\d", n.text)] if self.choice else numbers
+        asks = self.asked or self.text.rstrip("*_)\"").endswith("?")
+        return [n for n in numbers if re.match(r"\W?\d", n.text)] if asks else numbers
 
     @cached_property
     def numbers_anywhere(self) -> list[Number]:
@@ -136,14 +137,11 @@ def sentences(source: str) -> list[Sentence]:
         while start < unit_end:
             end = _sentence_end(masked, start, unit_end)
             if masked[start:end].strip():
-                line = source[source.rfind("\n", 0, _first(source, start)) + 1 : end]
-                found.append(Sentence(source[start:end], masked[start:end], bool(CHOICE.match(line))))
+                first = start + len(source[start:]) - len(source[start:].lstrip())
+                line = source[source.rfind("\n", 0, first) + 1 :].partition("\n")[0]
+                found.append(Sentence(source[start:end], masked[start:end], bool(ASKED.match(line))))
             start = end
     return found
-
-
-def _first(source: str, start: int) -> int:
-    return start + len(source[start:]) - len(source[start:].lstrip())
 
 
 def _sentence_end(masked: str, start: int, unit_end: int) -> int:

@@ -20,6 +20,10 @@ from tests.proof.prose import sentences
 
 LESSONS = ROOT / "notebooks"
 HEADING = re.compile(r"^ {0,3}#{1,6} (?P<title>(?:(?!<!--)[^\n])*?)\s*(?P<was><!-- was: (?P<old>[\w-]+) -->)?\s*$", re.MULTILINE)
+MEND = (
+    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` keeps the "
+    "numbers right when lessons and sections move"
+)
 WAS = re.compile(r"<!-- was: [\w-]+ -->")
 LINK = re.compile(r"\[(?P<text>[^\]\[]*)\]\((?P<folder>(?:[\w.]+/)*)(?P<file>\d\d_\w+\.ipynb)?(?:#(?P<anchor>[^)\s]+))?\)")
 NUMBER = re.compile(r"^\d+-+")
@@ -98,11 +102,7 @@ def bare_references(source: str) -> Iterator[str]:
     """
     for sentence in sentences(source):
         for match in BARE.finditer(sentence.masked):
-            yield (
-                f"{match[0]!r} is no link, so nothing follows when lessons move: {sentence.text!r}. Write "
-                f"[{match[0]}](FILE.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` "
-                "keeps the numbers"
-            )
+            yield f"{match[0]!r} is no link: {sentence.text!r}. {MEND}"
 
 
 def missing_sections(source: str, path: Path) -> Iterator[str]:

@@ -101,8 +101,8 @@ def _compared(node: ast.Compare) -> Iterator[Reading]:
         low_end, high_end = constant(left), constant(right)
         if low_end is not None and high_end is not None:
             continue
-        if exact and 0 in (low_end, high_end):
-            continue  # "none", "not one", "never"
+        if exact and {0, 1} & {low_end, high_end}:
+            continue  # "none", "never", "the same", "all of it"
         if low_end is not None:
             yield Reading(ast.unparse(right), True, exact)
         elif high_end is not None:
@@ -211,7 +211,7 @@ def _false(sentence: Sentence, note: Note, evaluate: Evaluate) -> str | None:
 
 def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
     numbers, anywhere = sentence.numbers, sentence.numbers_anywhere
-    missed = [number for number in numbers if number.measured]
+    missed, loose = [number for number in numbers if number.measured], False
     for note in sentence.checks:
         if note.bound:
             held = bounds(note.content)
@@ -227,11 +227,12 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
                 speaks = any(n.counts if part.exact else n.measured or n.text[-1].isdigit() for n in numbers)
                 lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
                 if part.held and speaks and lost:
+                    loose = True
                     written = ", ".join(number.text for number in numbers if number.counts)
-                    yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}."
-    if not any(note.kind == "cited" for note in sentence.notes):
+                    yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}"
+    if not loose and not any(note.kind == "cited" for note in sentence.notes):
         for number in missed:
-            yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare has this value. {MEND}."
+            yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare has this value. {MEND}"
 
 
 def _short(numbers: list[float]) -> str:
