@@ -139,7 +139,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
     book = read(path)
     for kind, of_book in BOOK.items():
         yield from (("", kind, finding) for finding in of_book(book))
-    yield from (("", "list", finding) for finding in list_findings(path, book))
+    yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
         for kind, of_prose in PROSE.items():
             yield from ((cell.id, kind, finding) for finding in of_prose(cell.source))

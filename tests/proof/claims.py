@@ -51,7 +51,9 @@ class Bounds:
 
     def enclose(self, number: float) -> bool:
         """True if the claim names `number`, or keeps something between two bounds around it."""
-        if any(math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values | self.lows | self.highs):
+        if any(
+            math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values | self.lows | self.highs
+        ):
             return True
         return any(
             low <= number <= high and (number == 0 or high - low <= MAX_RELATIVE_WIDTH * abs(number))

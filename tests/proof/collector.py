@@ -1,4 +1,4 @@
-"""A notebook as pytest sees it: one item for the lint, one a code cell, one a sentence with claims, in the order of the text.
+"""A notebook as pytest sees it: the lint, then code cells and sentences with claims, in the order of the text.
 
 Built on nbval, whose cells run in the notebook's kernel and collect the outputs.
 """

@@ -31,8 +31,8 @@ KNOWN_TAGS = {
 # The last one shows a section collapsed in JupyterLab.
 CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
 MEND = (
-    "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, or "
-    "`<!-- cited: SOURCE -->` if someone else measured it"
+    "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, "
+    "or `<!-- cited: SOURCE -->` if someone else measured it"
 )
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
@@ -173,8 +173,8 @@ def caption_findings(book: NotebookNode) -> Iterator[str]:
                 for number in numbers_in(literal):
                     if number.measured:
                         yield (
-                            f"{where(place, cell)} writes {number.text!r} into the words of a figure: {literal[:100]!r}. "
-                            "Compute it from what is drawn, in an f-string"
+                            f"{where(place, cell)} writes {number.text!r} into the words of a figure: {literal[:100]!r}"
+                            ". Compute it from what is drawn, in an f-string"
                         )
 
 
@@ -244,7 +244,8 @@ def order_of_words_findings(source: str) -> Iterator[str]:
 def space_findings(source: str) -> Iterator[str]:
     """What a reader sees has one space between words and none before a mark: comments leave more behind easily."""
     seen = "".join(
-        "" if m == COMMENT else "_" if m in "\x00\x02" and s != "\n" else s for s, m in zip(source, mask(source), strict=True)
+        "" if m == COMMENT else "_" if m in "\x00\x02" and s != "\n" else s
+        for s, m in zip(source, mask(source), strict=True)
     )
     for line in seen.splitlines():
         if line.lstrip().startswith("|"):
@@ -269,8 +270,9 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
             continue
         held.append(bounds(claim))
         numbers = sentence.numbers_anywhere
-        stated = [number.text for number in sentence.numbers if number.measured or re.search(r"\d", number.text)]
-        if stated and held[-1].values and note.kind == "claim" and not _any_enclosed(numbers, held[-1]):
+        near = sentence.numbers_of(note)
+        stated = [number.text for number in near if number.measured or re.search(r"\d", number.text)]
+        if stated and held[-1].values - {0, 1} and note.kind == "claim" and not _any_enclosed(numbers, held[-1]):
             sound = False
             yield (
                 f"the claim `{claim}` does not enclose the number of its sentence ({', '.join(stated)}): "

@@ -51,10 +51,12 @@ def _answer(source: str) -> str:
 
 def list_findings(lesson: Path, book: NotebookNode) -> Iterator[str]:
     """How a lesson of the course differs from its committed list."""
-    if lesson.parent != ROOT / "notebooks":
+    if lesson.resolve().parent != ROOT / "notebooks":
         return
     file = list_of(lesson)
     committed = file.read_text(encoding="utf-8") if file.exists() else ""
     if committed != (new := listing(book)):
-        lines = difflib.unified_diff(committed.splitlines(), new.splitlines(), str(file.name), lesson.name, "", "", 0, "")
+        lines = difflib.unified_diff(
+            committed.splitlines(), new.splitlines(), str(file.name), lesson.name, "", "", 0, ""
+        )
         yield "claims or answers changed; if that is right, `make lessons` writes the list:\n" + "\n".join(lines)

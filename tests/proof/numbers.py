@@ -7,13 +7,9 @@ and up, "n of m", and counts of lines, cells, versions, names and questions. "Tw
 import re
 from dataclasses import dataclass
 
-UNITS = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
-}
+UNITS = dict(zero=0, one=1, two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10, eleven=11) | dict(
+    twelve=12, thirteen=13, fourteen=14, fifteen=15, sixteen=16, seventeen=17, eighteen=18, nineteen=19
+)
 TENS = dict(twenty=20, thirty=30, forty=40, fifty=50, sixty=60, seventy=70, eighty=80, ninety=90)
 LARGE = dict(hundred=1e2, thousand=1e3, million=1e6, billion=1e9)
 PARTS = dict(half=2, halve=2, third=3, quarter=4, fifth=5, sixth=6, seventh=7, eighth=8, ninth=9, tenth=10) | dict(
@@ -49,17 +45,18 @@ SHARE = re.compile(
     re.IGNORECASE,
 )
 MULTIPLE = re.compile(
-    rf"\b(?:(?P<twice>twice)(?=[ ](?:as|the|that|what|its|their|of)\b)|(?P<thrice>thrice)|(?P<double>doubl(?:e|es|ed|ing))\b"
+    rf"\b(?:(?P<twice>twice)(?=\x01*[ ](?:as|the(?![ ]same)|that|what|its|their|of)\b)|(?P<thrice>thrice)|"
+    r"(?P<double>doubl(?:e|es|ed|ing))\b"
     rf"|(?P<count>(?:an?[ ]|{SMALL}[ ])?(?:{BIG})(?:[ ](?:{BIG}))?|{SMALL})(?:[ ]times\b|-?fold\b))",
     re.IGNORECASE,
 )
 FRACTION = re.compile(
     rf"\b(?:(?P<half>half|halved)\b|(?P<count>an?|one|{SMALL})[ ](?:(?P<ten>hundred|ten)-)?(?P<part>{PART})s?\b"
-    r"(?=[ ](?:of|as|less|more|fewer|to|for|million)\b|[\s\x01]*(?:[.,;:)]|\Z)))",
+    r"(?=\x01*[ ](?:of|as|less|more|fewer|to|for|million)\b|[\s\x01]*(?:[.,;:)]|\Z)))",
     re.IGNORECASE,
 )
 IN_WORDS = re.compile(
-    rf"\b(?:(?P<count>an?|half[ ]an?|a[ ]quarter(?:[ ]of[ ]an?)?|{SMALL})[ ])?(?P<big>{BIG})(?:[ ](?P<more>{BIG}))?\b(?!-)",
+    rf"\b(?:(?:an?|half[ ]an?|a[ ]quarter(?:[ ]of[ ]an?)?|{SMALL})[ ])?(?:{BIG})(?:[ ](?:{BIG}))?\b(?!-)",
     re.IGNORECASE,
 )
 COUNTED = re.compile(rf"(?P<n>{COUNT})[ ](?:\w+[ ])?(?:lines|cells|versions|names|questions)\b", re.IGNORECASE)
@@ -72,7 +69,9 @@ ABOUT = re.compile(
     r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)(?: to)?(?: an?| the| one)?\s*\Z",
     re.IGNORECASE,
 )
-UP = re.compile(r"(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?\s*\Z", re.I)
+UP = re.compile(
+    r"(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?\s*\Z", re.I
+)
 DOWN = re.compile(
     r"(?:\b(?:less than|fewer than|below|under|at most|up to|smaller than|not even)|\b(?:no|not|never) more than)"
     r"(?: an?| the)?\s*\Z",
@@ -95,7 +94,7 @@ class Number:
     start: int = 0
 
     def is_of(self, value: float, slack: float = 0.0) -> bool:
-        """True if `value`, rounded as the prose writes it, is this number; or it is off by the share `slack` at most."""
+        """True if `value`, rounded as the prose writes it, is this number, or off by the share `slack` at most."""
         return any(
             abs(value - wanted) <= max(step * (1 + 1e-6), slack * abs(wanted), 1e-9 * abs(wanted))
             for wanted, step in zip(self.values, self.steps, strict=True)
@@ -154,6 +153,13 @@ def numbers_in(text: str) -> list[Number]:
             value = 3 if match["thrice"] else large(count) if re.search(BIG, count) else small(count) if count else 2
             if value:
                 add(match, [value, 1 / value], [IN_A_WORD * value, IN_A_WORD / value], True)
+    for match in COUNTED.finditer(text):
+        n = small(match["n"])
+        if free(match.start(), match.end("n")) and n > 2:
+            add(match, [n], [0.0], True, match.end("n"))
+    for match in IN_DIGITS.finditer(text):
+        if free(*match.span()):
+            add(match, *_digits(match))
     for match in IN_WORDS.finditer(text):
         if free(*match.span()) and not re.search(r"\b(?:few|several|some|many) \Z", text[: match.start()]):
             add(match, [large(match[0])], [IN_A_WORD * large(match[0])], True)
@@ -162,13 +168,6 @@ def numbers_in(text: str) -> list[Number]:
             part = PARTS[(match["part"] or "half").lower()] * {"hundred": 100, "ten": 10}.get(match["ten"], 1)
             value = small(match["count"] or "one") / part
             add(match, [value], [IN_A_WORD * value], True)
-    for match in IN_DIGITS.finditer(text):
-        if free(*match.span()):
-            add(match, *_digits(match))
-    for match in COUNTED.finditer(text):
-        n = small(match["n"])
-        if free(match.start(), match.end("n")) and n > 2:
-            add(match, [n], [0.0], True, match.end("n"))
     for match in PLAIN.finditer(text):
         if free(*match.span()):
             value = small(match[0])

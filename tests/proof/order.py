@@ -90,17 +90,15 @@ def _bounded(sentence: Sentence, note: Note) -> Iterator[str]:
     """More than 3 times is `x > 3`; less than a quarter is `x < 1 / 4`."""
     claim = bounds(note.content)
     for number in sentence.numbers:
-        for value in number.values:
-            if value != number.values[0] and value * number.values[0] == 1:
-                continue  # "3 times" may also be a third, the other way round
-            low, high = (any(_same(value, end) for end in ends) for ends in (claim.lows, claim.highs))
-            if low != high and number.hedge and (number.hedge == "up") != low:
-                words = {"up": "more than", "down": "less than"}[number.hedge]
-                yield (
-                    f"the claim `{note.content}` of {sentence.text!r} has {number.text} as its "
-                    f"{'lower' if low else 'upper'} bound, and the sentence says that it is {words} that"
-                )
-                return
+        value = number.values[-1] if number.text.endswith("%") else number.values[0]
+        low, high = (any(_same(value, end) for end in ends) for ends in (claim.lows, claim.highs))
+        hedges = {other.hedge for other in sentence.numbers if value in other.values}
+        if low != high and ("up" if low else "down") not in hedges and hedges - {""}:
+            yield (
+                f"the claim `{note.content}` of {sentence.text!r} has {number.text} as its "
+                f"{'lower' if low else 'upper'} bound, and the sentence says that it is {'less' if low else 'more'} than that"
+            )
+            return
 
 
 def _same(one: float, other: float) -> bool:

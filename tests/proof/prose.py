@@ -75,7 +75,7 @@ class Sentence:
     def numbers(self) -> list[Number]:
         """The numbers that the prose states; in questions and their choices, which state nothing, those in digits."""
         numbers = numbers_in(self.masked)
-        asks = self.asked or self.text.rstrip("*_)\"").endswith("?")
+        asks = self.asked or self.text.rstrip('*_)"').endswith("?")
         return [n for n in numbers if re.match(r"\W?\d", n.text)] if asks else numbers
 
     @cached_property
@@ -91,10 +91,16 @@ class Sentence:
             if match := EXACT_FORM.fullmatch(comment):
                 slack = float(match["slack"] or 0) / 100
                 kind = match["kind"] or match["other"]
-                found.append(
-                    Note(kind, match["content"], slack, match["bound"] or "", start, start + len(comment))
-                )
+                found.append(Note(kind, match["content"], slack, match["bound"] or "", start, start + len(comment)))
         return found
+
+    def numbers_of(self, note: Note) -> list[Number]:
+        """The numbers that stand before a note, since the last one that has some: a claim stands behind its words."""
+        ends = [0, *(other.end for other in self.notes if other.end <= note.start)]
+        for begin in reversed(ends):
+            if self.masked[begin : note.start].strip(f" .,;:{COMMENT}"):
+                return [number for number in self.numbers if begin <= number.start < note.start]
+        return []
 
     @property
     def checks(self) -> list[Note]:

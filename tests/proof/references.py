@@ -19,13 +19,18 @@ from tests.proof.environment import ROOT
 from tests.proof.prose import sentences
 
 LESSONS = ROOT / "notebooks"
-HEADING = re.compile(r"^ {0,3}#{1,6} (?P<title>(?:(?!<!--)[^\n])*?)\s*(?P<was><!-- was: (?P<old>[\w-]+) -->)?\s*$", re.MULTILINE)
+HEADING = re.compile(
+    r"^ {0,3}#{1,6} (?P<title>(?:(?!<!--)[^\n])*?)\s*(?P<was><!-- was: (?P<old>[\w-]+) -->)?\s*$", re.MULTILINE
+)
 MEND = (
-    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` keeps the "
-    "numbers right when lessons and sections move"
+    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` keeps "
+    "the numbers right when lessons and sections move"
 )
 WAS = re.compile(r"<!-- was: [\w-]+ -->")
-LINK = re.compile(r"\[(?P<text>[^\]\[]*)\]\((?P<folder>(?:[\w.]+/)*)(?P<file>\d\d_\w+\.ipynb)?(?:#(?P<anchor>[^)\s]+))?\)")
+LINK = re.compile(
+    r"\[(?P<text>[^\]\[]*)\]\((?P<folder>(?:[\w.]+/)*)(?P<file>\d\d_\w+\.ipynb)?(?:#(?P<anchor>[^)\s]+))?\)"
+)
+FENCE = re.compile(r"^(```+|~~~+).*?^\1", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"^\d+-+")
 BARE = re.compile(r"\b[Ll]essons? \d\d(?! to \d\d)(?:(?:, \d\d)*,? (?:and|or) \d\d)?(?<! to \d\d)\b")
 
@@ -48,7 +53,7 @@ def headings(path: Path) -> list[Heading]:
     """The headings of a lesson, in order."""
     found = []
     for source in markdown_of(path):
-        for match in HEADING.finditer(_without_code(source)):
+        for match in HEADING.finditer(FENCE.sub(_filler, source)):
             anchor = slug(re.sub(r"[`*]", "", match["title"]))
             found.append(Heading(anchor, frozenset(filter(None, [anchor, NUMBER.sub("", anchor), match["old"]]))))
     return found
@@ -83,7 +88,11 @@ def renumber(source: str, path: Path, lessons: Path = LESSONS) -> str:
 
 
 def _without_code(source: str) -> str:
-    return re.sub(r"^(```+|~~~+).*?^\1|`[^`\n]+`", lambda m: re.sub(r"[^\n]", "`", m[0]), source, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]+`", _filler, FENCE.sub(_filler, source))
+
+
+def _filler(match: re.Match) -> str:
+    return re.sub(r"[^\n]", "`", match[0])
 
 
 def stale_links(source: str, path: Path, lessons: Path = LESSONS) -> Iterator[str]:
@@ -112,5 +121,3 @@ def missing_sections(source: str, path: Path) -> Iterator[str]:
         for match in re.finditer(r"\b[Ss]ection (\d+)\b(?!\.\d| of the paper)", sentence.masked):
             if match[1] not in numbers:
                 yield f"there is no section {match[1]} in this lesson: {sentence.text!r}"
-
-

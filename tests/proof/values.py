@@ -7,12 +7,12 @@ every measured number of the sentence is such a value. Words such as *about* all
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tests.proof.claims import bounds, constant, operands, work_out
-from tests.proof.numbers import Number
 from tests.proof.prose import Note, Sentence
 
 ROUNDING = 1e-3  # below such a bound two things are equal up to rounding, and the value says nothing
@@ -90,7 +90,9 @@ def _compared(node: ast.Compare) -> Iterator[Reading]:
     low = any(
         (constant(small) or 0) > 0
         for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
-        for small in ([left] if isinstance(op, ast.Lt | ast.LtE) else [right] if isinstance(op, ast.Gt | ast.GtE) else [])
+        for small in (
+            [left] if isinstance(op, ast.Lt | ast.LtE) else [right] if isinstance(op, ast.Gt | ast.GtE) else []
+        )
     )
     for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
         if isinstance(op, ast.Gt | ast.GtE):
@@ -204,7 +206,9 @@ def _false(sentence: Sentence, note: Note, evaluate: Evaluate) -> str | None:
         return f"{said}raises {truth.error}"
     parts = operands(note.content)
     shown = [
-        f"  {part} = {_shorten(answer.text)}" for part, answer in zip(parts, evaluate(parts), strict=True) if answer.text
+        f"  {part} = {_shorten(answer.text)}"
+        for part, answer in zip(parts, evaluate(parts), strict=True)
+        if answer.text
     ]
     return "\n".join([f"{said}is false. In this run", *shown, "Mend the sentence and its claim, or the code."])
 
@@ -224,7 +228,8 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
             for part, answer in zip(parts, evaluate([AS_JSON.format(part.source) for part in parts]), strict=True):
                 shown = values(answer)
                 missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
-                speaks = any(n.counts if part.exact else n.measured or n.text[-1].isdigit() for n in numbers)
+                near = sentence.numbers_of(note)
+                speaks = any(n.counts if part.exact else n.measured or re.search(r"\d", n.text) for n in near)
                 lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
                 if part.held and speaks and lost:
                     loose = True
@@ -232,7 +237,7 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
                     yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}"
     if not loose and not any(note.kind == "cited" for note in sentence.notes):
         for number in missed:
-            yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare has this value. {MEND}"
+            yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare is that. {MEND}"
 
 
 def _short(numbers: list[float]) -> str:
