@@ -15,6 +15,7 @@ from tests.proof.order import order_findings
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
 from tests.proof.references import bare_references
 from tests.proof.stamp import is_setup, repository, setup_source
+from tests.proof.values import worked_out
 from tfm_lib.live import VIEW
 
 MAX_LINES = 25
@@ -268,11 +269,14 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
             yield f"the {note.kind} `{claim}` of {sentence.text!r} {error}"
             sound = False
             continue
+        if note.kind == "arithmetic":
+            held.append(Bounds(frozenset(worked_out(claim)), ()))
+            continue
         held.append(bounds(claim))
         numbers = sentence.numbers_anywhere
         near = sentence.numbers_of(note)
         stated = [number.text for number in near if number.measured or re.search(r"\d", number.text)]
-        if stated and held[-1].values - {0, 1} and note.kind == "claim" and not _any_enclosed(numbers, held[-1]):
+        if stated and held[-1].values - {0, 1} and not _any_enclosed(numbers, held[-1]):
             sound = False
             yield (
                 f"the claim `{claim}` does not enclose the number of its sentence ({', '.join(stated)}): "

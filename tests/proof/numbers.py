@@ -90,7 +90,7 @@ class Number:
     measured: bool
     steps: tuple[float, ...] = ()  # how far the true value may lie from each of `values`, so that it rounds to it
     hedge: str = ""  # "up" after "more than", "down" after "less than"
-    counts: bool = True  # False for "one", which mostly counts nothing
+    counts: bool = True  # False for "one" and 0, which mostly count nothing
     start: int = 0
 
     def is_of(self, value: float, slack: float = 0.0) -> bool:
@@ -140,7 +140,7 @@ def numbers_in(text: str) -> list[Number]:
         if ABOUT.search(before) or (match[0].startswith(("a ", "an ", "one ")) and ABOUT.search(before)):
             steps = [max(step, CLOSE * abs(value)) for value, step in zip(values, steps, strict=True)]
         hedge = "up" if UP.search(before) else "down" if DOWN.search(before) else ""
-        counts = match[0].lower() not in ("one", "zero")
+        counts = match[0].lower() not in ("one", "zero", "0")
         found.append(Number(match[0], tuple(values), measured, tuple(steps), hedge, counts, match.start()))
 
     for match in SHARE.finditer(text):

@@ -96,7 +96,8 @@ def _bounded(sentence: Sentence, note: Note) -> Iterator[str]:
         if low != high and ("up" if low else "down") not in hedges and hedges - {""}:
             yield (
                 f"the claim `{note.content}` of {sentence.text!r} has {number.text} as its "
-                f"{'lower' if low else 'upper'} bound, and the sentence says that it is {'less' if low else 'more'} than that"
+                f"{'lower' if low else 'upper'} bound, and the sentence says that it is "
+                f"{'less' if low else 'more'} than that"
             )
             return
 

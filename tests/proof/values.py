@@ -9,10 +9,11 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tests.proof.claims import bounds, constant, operands, work_out
+from tests.proof.claims import COMPARES, bounds, constant, operands, work_out
 from tests.proof.prose import Note, Sentence
 
 ROUNDING = 1e-3  # below such a bound two things are equal up to rounding, and the value says nothing
@@ -183,9 +184,20 @@ def values(answer: Answer) -> list[float]:
 
 
 def worked_out(expression: str) -> list[float]:
-    """The numbers on all sides of arithmetic."""
-    compared = [node for node in ast.walk(ast.parse(expression.strip(), mode="eval")) if isinstance(node, ast.Compare)]
-    return [float(work_out(ast.unparse(side))) for node in compared for side in (node.left, *node.comparators)]
+    """The numbers in all parts of arithmetic: 512, 8, 64 and 512 / 8."""
+    found = []
+    for node in ast.walk(ast.parse(expression.strip(), mode="eval")):
+        if isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Call):
+            with suppress(NameError, TypeError):  # inside a loop
+                found.append(float(work_out(ast.unparse(node))))
+    return found
+
+
+def inputs(expression: str) -> list[float]:
+    """The numbers that a claim hands to functions of the notebook: 10 in `norm(10 * x)`."""
+    calls = [node for node in ast.walk(ast.parse(expression.strip(), mode="eval")) if isinstance(node, ast.Call)]
+    arguments = [part for node in calls if _name(node) not in COMPARES for arg in node.args for part in ast.walk(arg)]
+    return [number for part in arguments if (number := constant(part)) is not None]
 
 
 def findings(sentence: Sentence, evaluate: Evaluate, tight: bool) -> list[str]:
@@ -224,12 +236,16 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
             sides = worked_out(note.content)
             missed = [number for number in missed if not any(map(number.is_of, sides))]
         else:
+            given = inputs(note.content)
+            missed = [number for number in missed if not any(map(number.is_of, given))]
             parts = readings(note.content)
             for part, answer in zip(parts, evaluate([AS_JSON.format(part.source) for part in parts]), strict=True):
                 shown = values(answer)
                 missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
                 near = sentence.numbers_of(note)
-                speaks = any(n.counts if part.exact else n.measured or re.search(r"\d", n.text) for n in near)
+                speaks = any(
+                    n.counts if part.exact else n.measured or n.counts and re.search(r"\d", n.text) for n in near
+                )
                 lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
                 if part.held and speaks and lost:
                     loose = True
