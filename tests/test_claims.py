@@ -10,7 +10,7 @@ from tests.proof.cells import code, markdown, notebook, write
 from tests.proof.numbers import numbers_in
 from tests.proof.order import order_findings
 from tests.proof.prose import sentences
-from tests.proof.values import Answer, findings, readings
+from tests.proof.values import Answer, beside_code, findings, readings
 
 KERNEL = {
     "torch": torch,
@@ -145,6 +145,13 @@ def test_what_a_claim_compares():
     assert shown == {"a.mean()": True, "b": True, "gap": False, "c": False, "d": False}
     assert [r.source for r in readings("a < b / 4 and c > 2 + d")] == ["(a) / (b)", "(c) - (d)"]
     assert json.loads(eval(kernel(["__import__('json').dumps(losses)"])[0].text)) == KERNEL["losses"]
+
+
+def test_a_claim_may_count_the_lines_of_its_neighbors():
+    book = notebook(code("a = 1\nb = 2"), markdown("Two lines."), markdown("Then one."), code("c = 3"))
+    evaluate = beside_code(kernel, book, 1)
+    asked = ["len(cell_above.splitlines())", "[cell_below for _ in losses][0]", "heads"]
+    assert [answer.text for answer in evaluate(asked)] == ["2", "'c = 3'", "5"]
 
 
 # ---- the direction

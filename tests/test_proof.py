@@ -532,7 +532,8 @@ def faulty_lesson():
     cell_with(book, "1 / 0").source = "1 / 1"
     cell_with(book, "Their mean").source = (
         "The mean is 70.0<!-- claim: 69 < sum(scores) / len(scores) < 71 -->. "
-        "It is more than before<!-- claim: sum(scores) > before -->. The first is near 70<!-- claim: scores[0] < 70 -->."
+        "It is more than before<!-- claim: sum(scores) > before -->. "
+        "The first is near 70<!-- claim: scores[0] < 70 -->."
     )
     cell_with(book, "Figure()").outputs = figure(png("blue"))
     return book

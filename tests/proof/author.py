@@ -29,7 +29,7 @@ from tests.proof.outputs import clean, difference
 from tests.proof.prose import sentences
 from tests.proof.references import WAS, missing_sections, renumber, stale_links
 from tests.proof.stamp import repository, stamp
-from tests.proof.values import Answer, answers, findings
+from tests.proof.values import Answer, Evaluate, answers, beside_code, findings
 
 TIMEOUT = 300  # seconds a cell
 MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
@@ -37,9 +37,6 @@ MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}
 
 class LessonFailed(Exception):
     """A lesson that does not run through; the message says which cell, and why."""
-
-
-Evaluate = Callable[[list[str]], list[Answer]]
 
 
 def execute(
@@ -59,7 +56,7 @@ def execute(
     with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL):
         for place, cell in enumerate(fresh.cells):
             if cell.cell_type == "markdown" and read_prose:
-                read_prose(cell, lambda expressions: ask(client, expressions))
+                read_prose(cell, beside_code(lambda expressions: ask(client, expressions), book, place))
             try:
                 client.execute_cell(cell, place, execution_count=client.code_cells_executed + 1)
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:

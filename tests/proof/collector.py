@@ -18,7 +18,7 @@ from tests.proof.lists import list_findings
 from tests.proof.outputs import difference
 from tests.proof.prose import Sentence, sentences
 from tests.proof.references import missing_sections, stale_links
-from tests.proof.values import Answer, answers, findings
+from tests.proof.values import Answer, answers, beside_code, findings
 
 SECONDS_FOR_OUTPUT = 60  # after a cell is done, on a machine that is busy
 MARK = "proof"  # the name under which items tell the summary what they are
@@ -55,9 +55,7 @@ class NotebookFile(IPyNbFile):
                 for sentence in sentences(cell.source):
                     if sentence.checks:
                         claimed += 1
-                        yield Claims.from_parent(
-                            self, name=f"claims {claimed}", sentence=sentence, place=where(place, cell)
-                        )
+                        yield Claims.from_parent(self, name=f"claims {claimed}", sentence=sentence, place=place)
 
     def need_kernel(self) -> RunningKernel:
         """The running kernel of the notebook; skips the item if an earlier cell failed."""
@@ -137,7 +135,7 @@ class Cell(IPyNbCell):
 class Claims(pytest.Item):
     """A sentence of the prose, held to what the cells above it computed."""
 
-    def __init__(self, *, sentence: Sentence, place: str, **kwargs: Any):
+    def __init__(self, *, sentence: Sentence, place: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.sentence, self.place = sentence, place
         for note in sentence.checks:
@@ -147,9 +145,11 @@ class Claims(pytest.Item):
         self.parent.need_kernel()
 
     def runtest(self) -> None:
-        found = findings(self.sentence, self.evaluate, tight=self.parent.compare_outputs)
-        if found:
-            raise ProofError("\n".join(f"{self.place} says: {finding}" for finding in found))
+        book = self.parent.nb
+        evaluate = beside_code(self.evaluate, book, self.place)
+        if found := findings(self.sentence, evaluate, tight=self.parent.compare_outputs):
+            place = where(self.place, book.cells[self.place])
+            raise ProofError("\n".join(f"{place} says: {finding}" for finding in found))
 
     def evaluate(self, expressions: list[str]) -> list[Answer]:
         """The kernel's answers. Evaluated as user expressions, which bind no name and leave no trace in the history."""

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from nbformat import NotebookNode
+
 from tests.proof.claims import COMPARES, bounds, constant, operands, work_out
 from tests.proof.prose import Note, Sentence
 
@@ -50,6 +52,19 @@ def answers(replies: dict[str, Any], wanted: dict[str, str]) -> list[Answer]:
 
 
 Evaluate = Callable[[list[str]], list[Answer]]
+
+
+def beside_code(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
+    """Evaluates in a Markdown cell, where claims may also call the sources of its neighbors `cell_above, cell_below`."""
+    above = next((cell.source for cell in reversed(book.cells[:place]) if cell.cell_type == "code"), "")
+    below = next((cell.source for cell in book.cells[place:] if cell.cell_type == "code"), "")
+
+    def with_cells(expression: str) -> str:
+        if not re.search(r"\bcell_(?:above|below)\b", expression):
+            return expression
+        return f"(lambda cell_above, cell_below: {expression})({above!r}, {below!r})"
+
+    return lambda expressions: evaluate([with_cells(expression) for expression in expressions])
 
 
 @dataclass(frozen=True)
@@ -243,9 +258,7 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
                 shown = values(answer)
                 missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
                 near = sentence.numbers_of(note)
-                speaks = any(
-                    n.counts if part.exact else n.measured or n.counts and re.search(r"\d", n.text) for n in near
-                )
+                speaks = any(n.counts and (part.exact or n.measured or re.search(r"\d", n.text)) for n in near)
                 lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
                 if part.held and speaks and lost:
                     loose = True
