@@ -91,7 +91,7 @@ def test_a_question_states_nothing():
     "prose",
     [
         "It is 64.1<!-- claim: 63 < x < 66 -->, in 8 rows.",
-        "It is near 66<!-- claim: 60 < x < 68 -->.",
+        "It is near 66<!-- claim: 60 < x < 68 -->, *about* $66$ in 2 runs<!-- claim: 60 < x < 68 -->.",
         "It is 47 %<!-- claim: 0.4 < share < 0.5 --> or 0.47<!-- claim: abs(share - 0.47) < 0.01 -->.",
         "The five heads agree<!-- claim: heads == 5 -->, all 5<!-- claim: heads == 5 -->.",
         "It moves 3.4 times<!-- claim: norms['post'] > 3.3 * norms['pre'] --> as far.",

@@ -106,7 +106,9 @@ def out_of_order(book):
 
 
 def number_in_caption(book):
-    cell_with(book, "Figure()").source += "\nmessage = 'It is ' + 'a third of the whole.'\nFigure(message)"
+    cell_with(
+        book, "Figure()"
+    ).source += "\nmessage = 'It is ' + f'{x}'\nmessage += 'a third of the whole.'\nFigure(message)"
 
 
 def number_in_keyword(book):
@@ -191,7 +193,7 @@ def picture_without_alt(book):
         (without_alt, "shows a figure without alt text"),
         (alt_not_in_text, "text/plain is not its alt text"),
         (out_of_order, "execution counts are [1, 7, 3, 4, 5, 6] and not 1, 2, 3"),
-        (number_in_caption, "writes 'a third' into the words of a figure: 'It is a third of the whole.'"),
+        (number_in_caption, "writes 'a third' into the words of a figure: 'It is"),
         (many_bounds, "2 of its 3 claims are bounds"),
         (swapped, "execution counts are [1, 3, 2, 4, 5, 6] and not 1, 2, 3"),
         (not_executed, "cells [3] were not executed before the commit"),

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import nbformat
@@ -158,19 +159,18 @@ def caption_findings(book: NotebookNode) -> Iterator[str]:
             tree = ast.parse(cell.source)
         except SyntaxError:
             continue  # the run says so
-        assigned = {
-            target.id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
+        assigned: dict[str, list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(tree):
+            for target in getattr(node, "targets", [getattr(node, "target", None)]):
+                if isinstance(node, ast.Assign | ast.AugAssign) and isinstance(target, ast.Name):
+                    assigned[target.id].append(node.value)
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             words = [keyword.value for keyword in call.keywords if keyword.arg in ("alt", "caption", "message")]
             if getattr(call.func, "attr", getattr(call.func, "id", "")).endswith("Figure"):
                 words += call.args[:1]
             for text in words:
-                literal = _literal(assigned.get(text.id, text) if isinstance(text, ast.Name) else text)
+                parts = assigned[text.id] if isinstance(text, ast.Name) else [text]
+                literal = " ".join(map(_literal, parts))
                 for number in numbers_in(literal):
                     if number.measured:
                         yield (

@@ -12,7 +12,7 @@ UNITS = dict(zero=0, one=1, two=2, three=3, four=4, five=5, six=6, seven=7, eigh
 )
 TENS = dict(twenty=20, thirty=30, forty=40, fifty=50, sixty=60, seventy=70, eighty=80, ninety=90)
 LARGE = dict(hundred=1e2, thousand=1e3, million=1e6, billion=1e9)
-PARTS = dict(half=2, halve=2, third=3, quarter=4, fifth=5, sixth=6, seventh=7, eighth=8, ninth=9, tenth=10) | dict(
+PARTS = dict(half=2, third=3, quarter=4, fifth=5, sixth=6, seventh=7, eighth=8, ninth=9, tenth=10) | dict(
     sixteenth=16, hundredth=1e2, thousandth=1e3, millionth=1e6, billionth=1e9
 )
 # Words that say "half" or "twice" and state nothing measured, as the lessons use them.
@@ -66,15 +66,16 @@ IN_DIGITS = re.compile(
 PLAIN = re.compile(rf"\b{SMALL}\b(?!-)", re.IGNORECASE)
 
 ABOUT = re.compile(
-    r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)(?: to)?(?: an?| the| one)?\s*\Z",
+    r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)(?: to)?(?: an?| the| one)?[\s$`*_(]*\Z",
     re.IGNORECASE,
 )
 UP = re.compile(
-    r"(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?\s*\Z", re.I
+    r"(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?[\s$`*_(]*\Z",
+    re.I,
 )
 DOWN = re.compile(
     r"(?:\b(?:less than|fewer than|below|under|at most|up to|smaller than|not even)|\b(?:no|not|never) more than)"
-    r"(?: an?| the)?\s*\Z",
+    r"(?: an?| the)?[\s$`*_(]*\Z",
     re.IGNORECASE,
 )
 CLOSE = 0.05  # what "about" allows

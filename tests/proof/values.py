@@ -55,7 +55,7 @@ Evaluate = Callable[[list[str]], list[Answer]]
 
 
 def beside_code(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
-    """Evaluates in a Markdown cell, where claims may also call the sources of its neighbors `cell_above, cell_below`."""
+    """Evaluates in a Markdown cell, where claims know the code of its neighbors as `cell_above` and `cell_below`."""
     above = next((cell.source for cell in reversed(book.cells[:place]) if cell.cell_type == "code"), "")
     below = next((cell.source for cell in book.cells[place:] if cell.cell_type == "code"), "")
 
