@@ -90,8 +90,9 @@ def test_a_question_states_nothing():
 @pytest.mark.parametrize(
     "prose",
     [
-        "It is 64.1<!-- claim: 63 < x < 66 -->, in 8 rows.",
-        "It is near 66<!-- claim: 60 < x < 68 -->, *about* $66$ in 2 runs<!-- claim: 60 < x < 68 -->.",
+        "At width 64 it is 64.1<!-- claim: 63 < x < 66 -->, in 8 rows.",
+        "In row 1 it is 1.04, at step 1<!-- claim: 1.03 < losses[1] < 1.05 -->.",
+        "It is near 66<!-- claim: 60 < x < 68 -->, in 2 runs *about* $66$<!-- claim: 60 < x < 68 -->.",
         "It is 47 %<!-- claim: 0.4 < share < 0.5 --> or 0.47<!-- claim: abs(share - 0.47) < 0.01 -->.",
         "The five heads agree<!-- claim: heads == 5 -->, all 5<!-- claim: heads == 5 -->.",
         "It moves 3.4 times<!-- claim: norms['post'] > 3.3 * norms['pre'] --> as far.",
@@ -113,6 +114,10 @@ def test_a_tight_claim_passes(prose):
     ("prose", "value"),
     [
         ("The variance is near 70<!-- claim: 60 < x < 72 -->.", "`x` is 64.13"),
+        (
+            "At width 64.1 it is about 70<!-- claim: 60 < x < 72 -->.",
+            "It writes 70 before `60 < x < 72`, which compares 64.13",
+        ),
         ("It is 64.2<!-- claim: 63 < x < 66 -->.", "It writes 64.2, and `x` is 64.13"),
         ("About 6 times<!-- claim: 3 < norms['post'] / norms['pre'] < 7 --> as far.", "is 3.42"),
         ("Less than a quarter<!-- claim: x / 2000 < 1 / 4 --> of it.", "`x / 2000` is 0.032065"),

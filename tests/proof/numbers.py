@@ -66,7 +66,8 @@ IN_DIGITS = re.compile(
 PLAIN = re.compile(rf"\b{SMALL}\b(?!-)", re.IGNORECASE)
 
 ABOUT = re.compile(
-    r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)(?: to)?(?: an?| the| one)?[\s$`*_(]*\Z",
+    r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)"
+    r"(?: to)?(?: an?| the| one)?[\s$`*_(]*\Z",
     re.IGNORECASE,
 )
 UP = re.compile(

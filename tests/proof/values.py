@@ -1,8 +1,8 @@
 """What the claims of a sentence compare, and whether the sentence says just that: a claim is tight.
 
 Every value that a claim keeps between constants is, rounded as the sentence writes it, a number of the sentence; and
-every measured number of the sentence is such a value. Words such as *about* allow 5 %, `claim (10 %)` what it says, and
-`claim (bound: reason)` names a bound that encloses.
+every measured number of the sentence is such a value, as is the last number before a claim. Words such as *about* allow
+5 %, `claim (10 %)` what it says, and `claim (bound: reason)` names a bound that encloses.
 """
 
 import ast
@@ -215,6 +215,11 @@ def inputs(expression: str) -> list[float]:
     return [number for part in arguments if (number := constant(part)) is not None]
 
 
+def _written(source: str) -> list[float]:
+    nodes = ast.walk(ast.parse(source, mode="eval"))
+    return [number for node in nodes if (number := constant(node)) is not None]
+
+
 def findings(sentence: Sentence, evaluate: Evaluate, tight: bool) -> list[str]:
     """What is wrong with the claims of a sentence in this run: false ones and, where `tight`, loose ones."""
     found = []
@@ -253,17 +258,27 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
         else:
             given = inputs(note.content)
             missed = [number for number in missed if not any(map(number.is_of, given))]
-            parts = readings(note.content)
+            near = [number for number in sentence.numbers_of(note) if number.counts]
+            stated = [number for number in near if number.measured or re.search(r"\d", number.text)]
+            if len(stated) > 1 and stated[-1].start < stated[-2].start + len(stated[-2].text):
+                del stated[-1]  # the 100 of "95 of 100"
+            parts, compared = readings(note.content), [*given]
             for part, answer in zip(parts, evaluate([AS_JSON.format(part.source) for part in parts]), strict=True):
                 shown = values(answer)
+                compared += [*shown, *_written(part.source)]
                 missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
-                near = sentence.numbers_of(note)
-                speaks = any(n.counts and (part.exact or n.measured or re.search(r"\d", n.text)) for n in near)
                 lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
-                if part.held and speaks and lost:
+                if part.held and lost and (near if part.exact else stated):
                     loose = True
                     written = ", ".join(number.text for number in numbers if number.counts)
                     yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}"
+            last = stated[-1:] if any(part.held for part in parts) and not loose else []
+            if last and not any(last[0].is_of(value, note.slack) for value in compared):
+                loose = True
+                yield (
+                    f"{sentence.text}\nIt writes {last[0].text} before `{note.content}`, which compares "
+                    f"{_short(compared)}: put the claim right behind its number. {MEND}"
+                )
     if not loose and not any(note.kind == "cited" for note in sentence.notes):
         for number in missed:
             yield f"{sentence.text}\nIt writes {number.text}, and nothing that its claims compare is that. {MEND}"
