@@ -273,6 +273,8 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
                     written = ", ".join(number.text for number in numbers if number.counts)
                     yield f"{sentence.text}\nIt writes {written}, and `{part.source}` is {_short(lost)}. {MEND}"
             last = stated[-1:] if any(part.held for part in parts) and not loose else []
+            if last and re.search(r"[$`]", sentence.source[last[0].start : note.start]):
+                last = []  # what is compared may stand in math or code
             if last and not any(last[0].is_of(value, note.slack) for value in compared):
                 loose = True
                 yield (
