@@ -380,6 +380,12 @@ def test_a_picture_with_a_fault_is_another(fault):
     assert off_by_more_than_a_shade(drawn(), drawn(**fault))
 
 
+def test_a_single_dot_makes_another_picture():
+    dotted = drawn().copy()
+    dotted[5, 5] = 0
+    assert off_by_more_than_a_shade(drawn(), dotted)
+
+
 def test_rounding_makes_no_other_picture():
     assert off_by_more_than_a_shade(drawn(), drawn(last=3.00003, shade=0.500005)) is None
 
