@@ -100,6 +100,7 @@ def test_a_question_states_nothing():
         "After training it is 60<!-- claim (10 %): 55 < x < 70 -->.",
         "It is never below 50<!-- claim (bound: it depends on the seed): x > 50 -->.",
         "They agree<!-- claim: gap < 1e-5 --> in 3 cases.",
+        "It is 4,000 times<!-- claim: stories == 4_000 * heads --> as many.",
         "Twenty thousand<!-- claim: stories == 20_000 --> of them, 95 of 100<!-- claim: right == 95 -->.",
         "By hand it is 12<!-- arithmetic: 3 * 4 == 12 --> and a third<!-- arithmetic: 4 / 12 == 1 / 3 -->.",
         "The words only hold<!-- claim: 0 < x < 1000 -->.",

@@ -128,8 +128,8 @@ def _compared(node: ast.Compare) -> Iterator[Reading]:
                 yield Reading(ast.unparse(centered), True)
             else:
                 yield Reading(ast.unparse(left), exact or low or high_end > ROUNDING, exact)
-        elif not exact and (ratio := _ratio(left, right)) is not None:
-            yield Reading(ratio, True)
+        elif (ratio := _ratio(left, right)) is not None:
+            yield Reading(ratio, not exact)
         else:
             yield Reading(ast.unparse(left), False)
             yield Reading(ast.unparse(right), False)
