@@ -55,7 +55,10 @@ def links(path: Path) -> list[str]:
 def anchors(path: Path) -> list[str]:
     """The names of a text's headings in links, as GitHub and the web pages form them."""
     headings = [t for source in markdown_of(path) for t in walk(parse(source)) if t["type"] == "heading"]
-    return [slug("".join(part.get("raw", "") for part in walk(heading["children"]))) for heading in headings]
+    return [
+        slug("".join(part.get("raw", "") for part in walk(heading["children"]) if part["type"] != "inline_html"))
+        for heading in headings
+    ]
 
 
 def slug(heading: str) -> str:

@@ -9,11 +9,21 @@ from typing import ClassVar
 import pytest
 
 from tests import links
+from tests.proof.references import bare_references, stale_links
 
 
 @pytest.mark.parametrize("path", links.TEXTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     assert links.broken(path) == []
+
+
+@pytest.mark.parametrize("path", [p for p in links.TEXTS if p.suffix == ".md"], ids=lambda path: path.name)
+def test_references_to_lessons_are_links_with_the_numbers_of_today(path):
+    """Those of the lessons are in their lint."""
+    source = path.read_text(encoding="utf-8")
+    assert list(stale_links(source, path)) == [], "run `make stamp`"
+    if path.name not in ("CHANGELOG.md", "CONTRIBUTING.md"):  # the one tells of the past, the other shows examples
+        assert list(bare_references(source)) == []
 
 
 def test_links_are_found_and_checked(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import sys
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
@@ -16,8 +17,9 @@ from tests.proof import author, environment, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
-from tests.proof.outputs import clean, difference, same_pictures
+from tests.proof.outputs import clean, difference, off_by_more_than_a_shade
 from tests.proof.prose import sentences
+from tfm_lib.show.figure import Figure, style
 
 ALT = "One red pixel."
 FIGURE = """\
@@ -103,6 +105,24 @@ def out_of_order(book):
     cell_with(book, "print(scores)").execution_count = 7
 
 
+def number_in_caption(book):
+    cell_with(
+        book, "Figure()"
+    ).source += "\nmessage = 'It is ' + f'{x}'\nmessage += 'a third of the whole.'\nFigure(message)"
+
+
+def number_in_keyword(book):
+    cell_with(book, "Figure()").source += "\nlearning_curve(history, caption=f'{x:.2f} is three times 0.25.')"
+
+
+def many_bounds(book):
+    cell_with(
+        book, "Their mean"
+    ).source += (
+        " It is below 70<!-- claim (bound: a): len(scores) < 70 --> and 80<!-- claim (bound: b): len(scores) < 80 -->."
+    )
+
+
 def swapped(book):
     cell_with(book, "print(scores)").execution_count = 3
     cell_with(book, "Figure()").execution_count = 2
@@ -173,6 +193,8 @@ def picture_without_alt(book):
         (without_alt, "shows a figure without alt text"),
         (alt_not_in_text, "text/plain is not its alt text"),
         (out_of_order, "execution counts are [1, 7, 3, 4, 5, 6] and not 1, 2, 3"),
+        (number_in_caption, "writes 'a third' into the words of a figure: 'It is"),
+        (many_bounds, "2 of its 3 claims are bounds"),
         (swapped, "execution counts are [1, 3, 2, 4, 5, 6] and not 1, 2, 3"),
         (not_executed, "cells [3] were not executed before the commit"),
         (unexpected_nan, "shows 'nan'"),
@@ -199,6 +221,12 @@ def test_a_planted_fault_is_the_one_finding(plant, message):
     assert message in findings[0]
 
 
+def test_a_number_is_found_between_computed_ones():
+    book = good_lesson()
+    number_in_keyword(book)
+    assert [finding.split("writes ")[1].split(" into")[0] for finding in lint(book)] == ["'three times'", "'0.25'"]
+
+
 # ---- prose and claims
 
 
@@ -207,13 +235,17 @@ def test_a_planted_fault_is_the_one_finding(plant, message):
     [
         "Variance is near 64<!-- claim: 60 < v < 68 -->.",
         "It is 47 %<!-- claim: 0.46 < share < 0.48 -->.",
-        "It is 3 times larger<!-- claim: 2.9 < a / b < 3.1 -->, or 2.5 <!-- cited: Table 1 --> there.",
+        "It is 3 times larger<!-- claim: 2.9 < a / b < 3.1 -->, or 2.5<!-- cited: Table 1 --> there.",
         "The loss is below 0.1<!-- claim: loss < 0.1 -->.",
+        "It is below 0.1<!-- claim (bound: it goes on falling): loss < 0.1 -->, and 0.7<!-- claim (10 %): x < 0.7 -->.",
+        "Half of 512 is 256<!-- arithmetic: 256 / 512 == 1 / 2 -->.",
+        "Lessons 01 to 09 have exercises, [lesson 06](06_full_model.ipynb) has eight.",
+        "```\na  b .\n```\n\n| a  | b |\n|---|---|\n\nA line  \nand ... `a  b` end.",
         "It grows from 0.5 to 2,000.5<!-- claim: first == 0.5 and 2000 < last < 2001 -->.",
         "They agree to 1e-5<!-- claim: torch.allclose(a, b, atol=1e-5) and abs(a - b).max() < 1e-5 -->.",
         "The weights sum to one<!-- claim: abs(w.sum() - 1) < 1e-6 -->.",
         "About $64$ in 12 runs<!-- claim: 60 < v < 68 -->.",
-        "One is `v`<!-- claim: v == 1 -->, and 1 <!-- claim: v == 1 --> is $v$<!-- claim: v == 1 -->.",
+        "One is `v`<!-- claim: v == 1 -->, and 1<!-- claim: v == 1 --> is $v$<!-- claim: v == 1 -->.",
         "Take Python 3.11, torch 2.15.0, [chapter 3.2](http://a/1.5), `x = 0.5`, $0.5$ and section 3.2, 3 heads.",
         "Python 3.11 to 3.14, GPT-3.5, equation (3.1), 2 \N{MULTIPLICATION SIGN} 3 and 2x3 numbers of 16-bit.",
         "# Chapter 3.2\n\n```python\nx = 0.5\n```\n\n$$\nx = 0.5\n$$",
@@ -232,7 +264,7 @@ def test_sound_prose_passes(prose):
         ("It is 3 times larger.", "'3 times' is measured"),
         ("It is 2x faster.", "'2x' is measured"),
         ("It is 10\N{MULTIPLICATION SIGN} slower.", "'10\N{MULTIPLICATION SIGN}' is measured"),
-        ("It is three times as large.", "'three times as' is measured"),
+        ("It is three times as large.", "'three times' is measured"),
         ("First 0.5<!-- claim: x == 0.5 -->. Then 0.7.", "'0.7' is measured"),
         ("From 0.5 to 0.7<!-- claim: x == 0.5 -->.", "'0.7' is measured"),
         ("- one 0.5 <!-- claim: x == 0.5 -->\n- two 0.7", "'0.7' is measured"),
@@ -241,6 +273,17 @@ def test_sound_prose_passes(prose):
         ("It is 2<!-- claim: round(v, 2) == 5 -->.", "does not enclose"),
         ("It is 2<!-- claim: v[2] == 5 -->.", "does not enclose"),
         ("It is 2<!-- claim: v.sum(2) == 5 -->.", "does not enclose"),
+        ("It is  so.", "a reader sees two spaces in 'It is  so.'"),
+        ("It is 2 <!-- claim: v == 2 --> or so.", "a reader sees two spaces"),
+        ("It is *so* , as `x` .", "a reader sees a space before a mark"),
+        ("Lesson 06 shows it.", "'Lesson 06' is no link"),
+        ("See section 4 of lesson 06.", "'lesson 06' is no link"),
+        ("Lessons 05 and 06 show it.", "'Lessons 05 and 06' is no link"),
+        ("It is half of it.", "'half' is measured"),
+        ("The title is new.<!-- was: old-title -->", "is for `make stamp`"),
+        ("It is 6<!-- arithmetic: 3 * 3 == 6 -->.", "is false"),
+        ("It is 6<!-- arithmetic: v == 6 -->.", "is no arithmetic"),
+        ("It is 0.5<!-- claim (bound): v < 0.5 -->.", "with `(10 %)` or `(bound: REASON)`"),
         ("Text\n<!-- claim: v == 1 --> more", "a claim begins the line"),
         ("- <!-- claim: v == 1 --> more", "a claim begins the line"),
         ("It is one <!-- claim: v == 1 -->, and more", "the space before a comment shows before a mark"),
@@ -310,11 +353,41 @@ def test_noise_is_no_difference():
 def test_pictures_are_compared_by_pixels():
     same, other = png("red", compress_level=0), png("blue")
     assert same != png("red")
-    assert same_pictures(figure(png("red")), figure(same))
-    assert not same_pictures(figure(png("red")), figure(other))
-    assert not same_pictures(figure(png("red")), figure(same, alt="Another message."))
-    assert difference(figure(png("red")), figure(other)) is None, "nbval compares no picture, and neither does the test"
-    assert difference(figure(png("red")), figure(same, alt="Another message.")) is not None
+    assert difference(figure(png("red")), figure(same)) is None
+    assert "a picture is not the one in the file" in difference(figure(png("red")), figure(other))
+    assert "-Another message" in difference(figure(same, alt="Another message."), figure(same))
+
+
+def drawn(color="#0072b2", labels=("pre-norm", "post-norm"), last=3.0, shade=0.5, height=2.0):
+    """A small figure: two curves with their names, and a cell."""
+    figure = Figure("Two curves.", height, width=4.0)
+    with style():
+        axes, cells = figure.subplots(1, 2)
+        axes.plot([1, 2, last], color=color)
+        axes.plot([3, 2, 1])
+        axes.legend(labels)
+        cells.imshow([[0, shade], [1, 0]], vmin=0, vmax=1)
+    with Image.open(io.BytesIO(figure.png())) as image:
+        return np.asarray(image.convert("RGBA"))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"color": "#d55e00"}, {"labels": ("post-norm", "pre-norm")}, {"last": 2.9}, {"shade": 0.6}, {"height": 2.1}],
+    ids=["another color", "labels swapped", "a line moved", "another weight", "another size"],
+)
+def test_a_picture_with_a_fault_is_another(fault):
+    assert off_by_more_than_a_shade(drawn(), drawn(**fault))
+
+
+def test_a_single_dot_makes_another_picture():
+    dotted = drawn().copy()
+    dotted[5, 5] = 0
+    assert off_by_more_than_a_shade(drawn(), dotted)
+
+
+def test_rounding_makes_no_other_picture():
+    assert off_by_more_than_a_shade(drawn(), drawn(last=3.00003, shade=0.500005)) is None
 
 
 def test_committed_outputs_name_no_folder_of_a_machine():
@@ -467,8 +540,10 @@ def faulty_lesson():
     cell_with(book, "1 / 0").source = "1 / 1"
     cell_with(book, "Their mean").source = (
         "The mean is 70.0<!-- claim: 69 < sum(scores) / len(scores) < 71 -->. "
-        "It is more than before<!-- claim: sum(scores) > before -->."
+        "It is more than before<!-- claim: sum(scores) > before -->. "
+        "The first is near 70<!-- claim: scores[0] < 70 -->."
     )
+    cell_with(book, "Figure()").outputs = figure(png("blue"))
     return book
 
 
@@ -482,8 +557,10 @@ def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
     assert "says: The mean is 70.0.\nIts claim `69 < sum(scores) / len(scores) < 71` is false. In this run" in report
     assert "  sum(scores) / len(scores) = 64.0\n" in report
     assert "Its claim `sum(scores) > before` raises NameError: name 'before' is not defined" in report
-    assert "4 failed, 13 passed" in report
-    assert "notebooks: 2, cells: 12 (83% strict), claims: 3, seconds: " in report
+    assert "6 failed, 12 passed" in report
+    assert "notebooks: 2, cells: 12 (83% strict), claims: 4, of them 0 bounds, seconds: " in report
+    assert "a picture is not the one in the file: 100.00% of the pixels differ, by up to 255 of 255" in report
+    assert "The first is near 70.\nIt writes 70, and `scores[0]` is 62. Mend it in one of three ways" in report
     assert "outputs compared: this is the locked environment" in report
 
 
@@ -493,8 +570,8 @@ def test_elsewhere_cells_run_and_claims_hold_but_outputs_are_not_compared(tmp_pa
     assert status == 1
     assert "is false. In this run" in report
     assert "Cell is tagged raises-exception, and nothing was raised" in report
-    assert "Cell outputs differ" not in report
-    assert "3 failed, 6 passed" in report
+    assert "Cell outputs differ" not in report and "It writes" not in report
+    assert "3 failed, 7 passed" in report
     assert "outputs not compared: TFM_GPU=1 is set" in report
 
 
@@ -543,6 +620,6 @@ def test_only_what_changed_is_taken_over():
     assert book == kept
     cell_with(fresh, "Figure()").outputs = figure(png("blue"))
     [change] = author.renew(book, fresh)
-    assert change.endswith(": a picture")
+    assert change.endswith(": outputs")
     assert cell_with(book, "Figure()").outputs == figure(png("blue"))
     assert cell_with(book, "packaging").outputs == printed("0.2\n")

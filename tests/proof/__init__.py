@@ -1,13 +1,18 @@
 """Proves the notebooks: every cell runs, every output repeats, every number in the prose is checked.
 
-prose.py        finds the sentences, numbers and claims in Markdown
-claims.py       the rules of a claim, and how a kernel evaluates it
+prose.py        finds the sentences and claims in Markdown
+numbers.py      finds the numbers in a sentence, in digits and in words
+claims.py       what a claim may be, and what it is held to
+values.py       whether a claim is true, and its sentence says just that
+order.py        whether a sentence and its claim compare in the same direction
+references.py   links between lessons, whose numbers follow when something moves
+lists.py        the committed lists of claims and answers, in tests/claims/
 lint.py         what can be checked without running anything
-outputs.py      which outputs count as equal
+outputs.py      which outputs and pictures count as equal
 environment.py  when outputs are compared, and what every kernel finds in its environment
 collector.py    all of it as pytest items
 plugin.py       what pytest loads, and the line in its summary
 cells.py        builds notebooks from Python
 stamp.py        the first code cell and the Colab badge
-author.py       the commands `lessons` and `stamp`
+author.py       the commands `check`, `lessons` and `stamp`
 """

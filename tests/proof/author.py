@@ -1,13 +1,16 @@
 """The commands of authors.
 
-python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
-python -m tests.proof.author stamp [FILE ...]     writes badges and first cells from pyproject.toml's address
+python -m tests.proof.author check [FILE ...]     executes lessons, says all that has to be mended, writes nothing
+python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed, and lists
+python -m tests.proof.author stamp [FILE ...]     writes badges, first cells, and the numbers in links to lessons
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,22 +20,31 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
-from tests.proof import environment
+from tests import links
+from tests.proof import environment, lint, references, values
 from tests.proof.cells import METADATA, code_cells, read, tags, write
-from tests.proof.lint import CELL_METADATA, where
-from tests.proof.outputs import clean, difference, same_pictures
+from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
+from tests.proof.lists import list_findings, list_of, listing
+from tests.proof.outputs import clean, difference
+from tests.proof.prose import sentences
+from tests.proof.references import WAS, missing_sections, renumber, stale_links
 from tests.proof.stamp import repository, stamp
+from tests.proof.values import Answer, Evaluate, answers, beside_code, findings
 
 TIMEOUT = 300  # seconds a cell
+MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
 
 
 class LessonFailed(Exception):
     """A lesson that does not run through; the message says which cell, and why."""
 
 
-def execute(book: NotebookNode, folder: Path) -> NotebookNode:
+def execute(
+    book: NotebookNode, folder: Path, read_prose: Callable[[NotebookNode, Evaluate], None] | None = None
+) -> NotebookNode:
     """A copy of the notebook, executed in a new kernel of this environment.
 
+    `read_prose` is called with each Markdown cell where it stands, and with what evaluates expressions there.
     Raises LessonFailed if a cell fails, unless it is tagged raises-exception.
     """
     fresh = deepcopy(book)
@@ -40,14 +52,27 @@ def execute(book: NotebookNode, folder: Path) -> NotebookNode:
     client = NotebookClient(
         fresh, km=kernel, timeout=TIMEOUT, record_timing=False, resources={"metadata": {"path": str(folder)}}
     )
-    place = [0]
-    client.on_cell_start = lambda cell, cell_index: place.__setitem__(0, cell_index)
-    try:
-        client.execute(cleanup_kc=True, stderr=subprocess.DEVNULL)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        reason = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
-        raise LessonFailed(f"{where(place[0], fresh.cells[place[0]])}: {reason}") from None
+    client.reset_execution_trackers()
+    with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL):
+        for place, cell in enumerate(fresh.cells):
+            if cell.cell_type == "markdown" and read_prose:
+                read_prose(cell, beside_code(lambda expressions: ask(client, expressions), book, place))
+            try:
+                client.execute_cell(cell, place, execution_count=client.code_cells_executed + 1)
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+                reason = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
+                raise LessonFailed(f"{where(place, cell)}: {reason}") from None
     return fresh
+
+
+def ask(client: NotebookClient, expressions: list[str]) -> list[Answer]:
+    """What the kernel says of expressions, which bind no name and leave no trace."""
+    wanted = {str(place): expression for place, expression in enumerate(expressions)}
+    message = client.kc.execute("", silent=True, store_history=False, user_expressions=wanted)
+    while True:
+        reply = client.kc.get_shell_msg(timeout=TIMEOUT)
+        if reply["parent_header"].get("msg_id") == message:
+            return answers(reply["content"]["user_expressions"], wanted)
 
 
 def renew(book: NotebookNode, fresh: NotebookNode) -> list[str]:
@@ -62,8 +87,6 @@ def renew(book: NotebookNode, fresh: NotebookNode) -> list[str]:
         ignored = "nbval-ignore-output" in tags(cell) and cell.execution_count is not None
         if not ignored and difference(cell.outputs, new.outputs) is not None:
             changes.append(f"{where(place, cell)}: outputs")
-        elif not ignored and not same_pictures(cell.outputs, new.outputs):
-            changes.append(f"{where(place, cell)}: a picture")
         elif cell.outputs != clean(cell.outputs):
             changes.append(f"{where(place, cell)}: paths, loose streams or a live widget in its outputs")
         elif not ignored:
@@ -100,17 +123,82 @@ def lessons(paths: list[Path]) -> int:
             continue
         if changes:
             write(path, book)
+        if list(list_findings(path, book)):
+            list_of(path).write_text(listing(book), encoding="utf-8")
+            changes.append(f"its list of claims, {list_of(path).name}")
         news = "written, since these changed: " + "; ".join(changes) if changes else "nothing changed"
         print(f"{path.name}: {news} ({time.monotonic() - started:.0f} s)", flush=True)
     return failed
 
 
-def stamp_all(paths: list[Path]) -> None:
-    """Writes badge and first code cell into lessons, where they are not there already."""
-    address = repository()
+def check(path: Path) -> Iterator[tuple[str, str, str]]:
+    """All that has to be mended in a lesson, executed once: the cell's id, a kind, and what is wrong."""
+    book = read(path)
+    for kind, of_book in BOOK.items():
+        yield from (("", kind, finding) for finding in of_book(book))
+    yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
+    for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
+        for kind, of_prose in PROSE.items():
+            yield from ((cell.id, kind, finding) for finding in of_prose(cell.source))
+        named = [*stale_links(cell.source, path), *missing_sections(cell.source, path)]
+        yield from ((cell.id, "link", finding) for finding in named)
+    yield from (("", "link", f"{link} leads nowhere") for link in links.broken(path))
+
+    claimed: list[tuple[str, str, str]] = []
+
+    def read_prose(cell: NotebookNode, evaluate: Evaluate) -> None:
+        for sentence in sentences(cell.source):
+            for finding in findings(sentence, evaluate, tight=True) if sentence.checks else []:
+                kind = "claim" if "\nIts claim" in finding else "loose"
+                claimed.append((cell.id, kind, finding))
+
+    try:
+        fresh = execute(book, path.parent, read_prose)
+    except LessonFailed as error:
+        fresh = book
+        claimed.append(("", "run", f"{error}; what stands below it was not checked"))
+    yield from claimed
+    for old, new in zip(code_cells(book), code_cells(fresh), strict=True):
+        if "nbval-ignore-output" not in tags(old) and (why := difference(old.outputs, clean(new.outputs))):
+            yield old.id, "output", f"{why}\n(`lessons` writes it)"
+
+
+def check_all(paths: list[Path]) -> int:
+    """Prints what has to be mended in lessons, and how much of each kind; returns how many findings there are."""
+    total: Counter[str] = Counter()
     for path in paths:
-        book = read(path)
+        counts: Counter[str] = Counter()
+        for cell, kind, finding in check(path):
+            counts[kind] += 1
+            short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
+            print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
+        notes = [n for c in read(path).cells if c.cell_type == "markdown" for s in sentences(c.source) for n in s.notes]
+        claims, bounds = sum(n.kind == "claim" for n in notes), sum(bool(n.bound) for n in notes)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common()) or "nothing to mend"
+        print(f"{path.name}: {kinds}; claims: {claims}, of them {bounds} bounds", flush=True)
+        total += counts
+    for kind in MEND.keys() & total.keys():
+        print(f"{kind}: {MEND[kind]}.")
+    return total.total()
+
+
+def stamp_all(paths: list[Path], texts: list[Path]) -> None:
+    """Writes badge and first code cell into lessons, and the numbers of links into lessons and other texts."""
+    address = repository()
+    books = {path: read(path) for path in paths}
+    for path, book in books.items():
         stamp(book, path.name, address)
+        for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
+            cell.source = renumber(cell.source, path)
+    for path in texts:
+        old = path.read_text(encoding="utf-8")
+        if (new := renumber(old, path)) != old:
+            path.write_text(new, encoding="utf-8")
+            print(f"{path.name}: written")
+    for path, book in books.items():
+        if texts:  # all links were led to the new words of a heading
+            for cell in book.cells:
+                cell.source = WAS.sub("", cell.source) if cell.cell_type == "markdown" else cell.source
         print(f"{path.name}: {'written' if write(path, book) else 'nothing changed'}")
     print(f"The address is {address}." if address else "No address in pyproject.toml yet, so no badge.")
 
@@ -118,7 +206,7 @@ def stamp_all(paths: list[Path]) -> None:
 def main(arguments: list[str]) -> int | str:
     """Runs a command; returns what the process ends with."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.author", description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["lessons", "stamp"])
+    parser.add_argument("command", choices=["check", "lessons", "stamp"])
     parser.add_argument("files", nargs="*", type=Path, help="lessons; all of notebooks/ if none is named")
     options = parser.parse_args(arguments)
     paths = options.files or sorted((environment.ROOT / "notebooks").glob("*.ipynb"))
@@ -126,14 +214,14 @@ def main(arguments: list[str]) -> int | str:
         return f"There is no file {', '.join(missing)}."
     if options.command == "stamp":
         try:
-            stamp_all(paths)
+            stamp_all(paths, [] if options.files else [text for text in links.TEXTS if text.suffix == ".md"])
         except ValueError as error:
             return str(error)
         return 0
     environment.settle()
     if reasons := environment.why_not_compared():
         return "Committed outputs are always those of the locked environment, and here " + "; ".join(reasons)
-    return 1 if lessons(paths) else 0
+    return 1 if (check_all(paths) if options.command == "check" else lessons(paths)) else 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 # Calls that change what they are called on, draw random numbers, or reach outside the notebook. The last line is
 # for the methods that work in place: torch marks them by an underscore at the end.
@@ -26,6 +27,12 @@ CHANGES_STATE = re.compile(
     re.VERBOSE,
 )
 COMPARES = frozenset(["isclose", "allclose", "equal", "array_equal", "tensor", "abs", "all", "any"])
+ARITHMETIC = {name: getattr(math, name) for name in ("log", "log2", "log10", "sqrt", "exp", "pi", "sin", "cos")} | {
+    "abs": abs,
+    "round": round,
+    "sum": sum,
+    "range": range,
+}
 MAX_RELATIVE_WIDTH = 2.0  # bounds further apart than twice the number say little about it
 
 
@@ -39,10 +46,14 @@ class Bounds:
 
     values: frozenset[float]
     intervals: tuple[tuple[float, float], ...]
+    lows: frozenset[float] = frozenset()  # what something has to be above
+    highs: frozenset[float] = frozenset()
 
     def enclose(self, number: float) -> bool:
         """True if the claim names `number`, or keeps something between two bounds around it."""
-        if any(math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values):
+        if any(
+            math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values | self.lows | self.highs
+        ):
             return True
         return any(
             low <= number <= high and (number == 0 or high - low <= MAX_RELATIVE_WIDTH * abs(number))
@@ -65,7 +76,31 @@ def check_claim(expression: str) -> None:
                 raise ClaimError(f"calls {name}(), which may change state; compute it in a cell, and compare here")
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not any(not hasattr(builtins, name) for name in names):
-        raise ClaimError("reads no name of the notebook, so it can never become false")
+        raise ClaimError(
+            "reads no name of the notebook, so it can never become false; what is worked out by hand is "
+            "`<!-- arithmetic: 512 / 8 == 64 -->`"
+        )
+
+
+def check_arithmetic(expression: str) -> None:
+    """Raises ClaimError unless `expression` is true, and made of written numbers and functions of `math` alone."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if any(isinstance(node, ast.Attribute | ast.Lambda) for node in ast.walk(tree)) or names - set(ARITHMETIC):
+            raise ClaimError("is no arithmetic: it holds names that are not functions of math; make it a claim")
+        holds = work_out(expression)
+    except (SyntaxError, ArithmeticError, TypeError, ValueError) as error:
+        if isinstance(error, ClaimError):
+            raise
+        raise ClaimError(f"cannot be worked out ({error})") from None
+    if holds is not True:
+        raise ClaimError("is false")
+
+
+def work_out(expression: str) -> Any:
+    """What arithmetic comes to."""
+    return eval(compile(expression.strip(), "<arithmetic>", "eval"), {"__builtins__": {}}, dict(ARITHMETIC))
 
 
 @dataclass
@@ -82,6 +117,8 @@ class _Reader(ast.NodeVisitor):
 
     values: set[float] = field(default_factory=set)
     ends: dict[str, _Ends] = field(default_factory=lambda: defaultdict(_Ends))
+    lows: set[float] = field(default_factory=set)
+    highs: set[float] = field(default_factory=set)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         operands = [node.left, *node.comparators]
@@ -91,6 +128,8 @@ class _Reader(ast.NodeVisitor):
             elif not isinstance(operator, ast.Lt | ast.LtE):
                 continue
             low, high = constant(left), constant(right)
+            self.lows |= {end for end in (low, _factor(left)) if end is not None}  # 3 * b < a: a / b is above 3
+            self.highs |= {end for end in (high, _factor(right)) if end is not None}  # a < b / 4: a / b is below 1 / 4
             if low is not None and high is None:
                 ends = self.ends[ast.dump(right)]
                 ends.low = max(ends.low, low)
@@ -134,12 +173,22 @@ def constant(node: ast.AST) -> float | None:
     return None
 
 
+def _factor(node: ast.AST) -> float | None:
+    """3 of `3 * b`, 1 / 4 of `b / 4`, 0.5 of `b + 0.5`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult | ast.Add | ast.Div):
+        return None
+    left, right = constant(node.left), constant(node.right)
+    if isinstance(node.op, ast.Div):
+        return 1 / right if right and left is None else None
+    return left if right is None else right if left is None else None
+
+
 def bounds(expression: str) -> Bounds:
     """The numbers that a claim holds its sentence to."""
     reader = _Reader()
     reader.visit(ast.parse(expression.strip(), mode="eval"))
     ends = [(e.low, e.high) for e in reader.ends.values() if math.isfinite(e.low) and math.isfinite(e.high)]
-    return Bounds(frozenset(reader.values), tuple(ends))
+    return Bounds(frozenset(reader.values), tuple(ends), frozenset(reader.lows), frozenset(reader.highs))
 
 
 def operands(expression: str) -> list[str]:

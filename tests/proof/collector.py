@@ -1,4 +1,4 @@
-"""A notebook as pytest sees it: one item for the lint, one a code cell, one a claim, in the order of the text.
+"""A notebook as pytest sees it: the lint, then code cells and sentences with claims, in the order of the text.
 
 Built on nbval, whose cells run in the notebook's kernel and collect the outputs.
 """
@@ -13,10 +13,12 @@ from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, find_metadata_tags
 
 from tests.proof import environment
 from tests.proof.cells import read, tags
-from tests.proof.claims import operands
 from tests.proof.lint import lint, where
+from tests.proof.lists import list_findings
 from tests.proof.outputs import difference
-from tests.proof.prose import sentences
+from tests.proof.prose import Sentence, sentences
+from tests.proof.references import missing_sections, stale_links
+from tests.proof.values import Answer, answers, beside_code, findings
 
 SECONDS_FOR_OUTPUT = 60  # after a cell is done, on a machine that is busy
 MARK = "proof"  # the name under which items tell the summary what they are
@@ -43,7 +45,7 @@ class NotebookFile(IPyNbFile):
             raise self.CollectError(f"{self.path.name} is not a notebook of format 4: {error}") from None
         self.compare_outputs = not environment.why_not_compared()
         yield Lint.from_parent(self, name="lint")
-        claims = 0
+        claimed = 0
         for place, cell in enumerate(self.nb.cells):
             if cell.cell_type == "code":
                 options = {"check": self.compare_outputs, "skip": False, "check_exception": False}
@@ -51,15 +53,9 @@ class NotebookFile(IPyNbFile):
                 yield Cell.from_parent(self, name=f"cell {place + 1}", cell_num=place + 1, cell=cell, options=options)
             elif cell.cell_type == "markdown":
                 for sentence in sentences(cell.source):
-                    for expression in sentence.claims:
-                        claims += 1
-                        yield Claim.from_parent(
-                            self,
-                            name=f"claim {claims}",
-                            expression=expression,
-                            sentence=sentence.text,
-                            place=where(place, cell),
-                        )
+                    if sentence.checks:
+                        claimed += 1
+                        yield Claims.from_parent(self, name=f"claims {claimed}", sentence=sentence, place=place)
 
     def need_kernel(self) -> RunningKernel:
         """The running kernel of the notebook; skips the item if an earlier cell failed."""
@@ -75,8 +71,13 @@ class Lint(pytest.Item):
     """What can be said of a notebook without running it."""
 
     def runtest(self) -> None:
-        if findings := lint(self.parent.nb):
-            raise ProofError("\n".join(f"- {finding}" for finding in findings))
+        book = self.parent.nb
+        found = [*lint(book), *list_findings(self.path, book)]
+        for cell in book.cells:
+            if cell.cell_type == "markdown":
+                found += [*stale_links(cell.source, self.path), *missing_sections(cell.source, self.path)]
+        if found:
+            raise ProofError("\n".join(f"- {finding}" for finding in found))
 
     def repr_failure(self, excinfo, style=None):
         if isinstance(excinfo.value, ProofError):
@@ -131,32 +132,26 @@ class Cell(IPyNbCell):
         return self.path, None, f"{self.path.name}: {self.name}"
 
 
-class Claim(pytest.Item):
+class Claims(pytest.Item):
     """A sentence of the prose, held to what the cells above it computed."""
 
-    def __init__(self, *, expression: str, sentence: str, place: str, **kwargs: Any):
+    def __init__(self, *, sentence: Sentence, place: int, **kwargs: Any):
         super().__init__(**kwargs)
-        self.expression, self.sentence, self.place = expression, sentence, place
-        self.user_properties.append((MARK, "claim"))
+        self.sentence, self.place = sentence, place
+        for note in sentence.checks:
+            self.user_properties.append((MARK, "bound" if note.bound else note.kind))
 
     def setup(self) -> None:
         self.parent.need_kernel()
 
     def runtest(self) -> None:
-        truth = self.evaluate(f"bool({self.expression})")[0]
-        if truth["status"] == "ok" and truth["data"]["text/plain"] == "True":
-            return
-        said = f"{self.place} says: {self.sentence}\nIts claim `{self.expression}` "
-        if truth["status"] != "ok":
-            raise ProofError(f"{said}raises {truth['ename']}: {truth['evalue']}")
-        parts = operands(self.expression)
-        values = zip(parts, self.evaluate(*parts), strict=True)
-        shown = [f"  {part} = {_shorten(value['data']['text/plain'])}" for part, value in values if "data" in value]
-        raise ProofError(
-            "\n".join([f"{said}is false. In this run", *shown, "Mend the sentence and its claim, or the code."])
-        )
+        book = self.parent.nb
+        evaluate = beside_code(self.evaluate, book, self.place)
+        if found := findings(self.sentence, evaluate, tight=self.parent.compare_outputs):
+            place = where(self.place, book.cells[self.place])
+            raise ProofError("\n".join(f"{place} says: {finding}" for finding in found))
 
-    def evaluate(self, *expressions: str) -> list[dict]:
+    def evaluate(self, expressions: list[str]) -> list[Answer]:
         """The kernel's answers. Evaluated as user expressions, which bind no name and leave no trace in the history."""
         kernel = self.parent.kernel
         wanted = {str(place): expression for place, expression in enumerate(expressions)}
@@ -167,10 +162,11 @@ class Claim(pytest.Item):
             except Empty:
                 kernel.interrupt()
                 raise ProofError(
-                    f"the claim `{self.expression}` took longer than {self.config.option.nbval_cell_timeout} s"
+                    f"the claims `{'`, `'.join(self.sentence.claims)}` took longer than "
+                    f"{self.config.option.nbval_cell_timeout} s"
                 ) from None
             if reply["parent_header"].get("msg_id") == message:
-                return [reply["content"]["user_expressions"][key] for key in wanted]
+                return answers(reply["content"]["user_expressions"], wanted)
 
     def repr_failure(self, excinfo, style=None):
         if isinstance(excinfo.value, ProofError):
@@ -179,7 +175,3 @@ class Claim(pytest.Item):
 
     def reportinfo(self):
         return self.path, None, f"{self.path.name}: {self.name}"
-
-
-def _shorten(text: str, most: int = 300) -> str:
-    return text if len(text) <= most else f"{text[:most]} ..."

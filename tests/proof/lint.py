@@ -1,19 +1,26 @@
 """What can be checked of a notebook without running it. Each function yields its findings as sentences."""
 
+import ast
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
 import nbformat
 from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
-from tests.proof.claims import Bounds, ClaimError, bounds, check_claim
+from tests.proof.claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
+from tests.proof.numbers import numbers_in
+from tests.proof.order import order_findings
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
+from tests.proof.references import bare_references
 from tests.proof.stamp import is_setup, repository, setup_source
+from tests.proof.values import worked_out
 from tfm_lib.show.live import VIEW
 
 MAX_LINES = 25
+MAX_BOUNDS = 1 / 10  # of the claims of a lesson
 KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "raises-exception": "the error is what the lesson shows",
@@ -25,6 +32,10 @@ KNOWN_TAGS = {
 }
 # The last one shows a section collapsed in JupyterLab.
 CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
+MEND = (
+    "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, "
+    "or `<!-- cited: SOURCE -->` if someone else measured it"
+)
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
 VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
@@ -32,8 +43,7 @@ VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\
 
 def lint(book: NotebookNode) -> list[str]:
     """Everything that is wrong with the notebook of a lesson, a sentence each; empty if nothing is."""
-    checks = (format_findings, title_findings, setup_findings, execution_findings, output_findings, source_findings)
-    found = [finding for check in checks for finding in check(book)]
+    found = [finding for check in BOOK.values() for finding in check(book)]
     for place, cell in enumerate(book.cells):
         if cell.cell_type == "markdown":
             found += [f"{where(place, cell)}: {finding}" for finding in prose_findings(cell.source)]
@@ -140,13 +150,69 @@ def source_findings(book: NotebookNode) -> Iterator[str]:
             yield f"{here} speaks to nbval in a comment that readers see: use a tag"
 
 
+def caption_findings(book: NotebookNode) -> Iterator[str]:
+    """A measured number in the words of a figure is computed from what is drawn: no literal text holds one."""
+    for place, cell in enumerate(book.cells):
+        if cell.cell_type != "code":
+            continue
+        try:
+            tree = ast.parse(cell.source)
+        except SyntaxError:
+            continue  # the run says so
+        assigned: dict[str, list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(tree):
+            for target in getattr(node, "targets", [getattr(node, "target", None)]):
+                if isinstance(node, ast.Assign | ast.AugAssign) and isinstance(target, ast.Name):
+                    assigned[target.id].append(node.value)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            words = [keyword.value for keyword in call.keywords if keyword.arg in ("alt", "caption", "message")]
+            if getattr(call.func, "attr", getattr(call.func, "id", "")).endswith("Figure"):
+                words += call.args[:1]
+            for text in words:
+                parts = assigned[text.id] if isinstance(text, ast.Name) else [text]
+                literal = " ".join(map(_literal, parts))
+                for number in numbers_in(literal):
+                    if number.measured:
+                        yield (
+                            f"{where(place, cell)} writes {number.text!r} into the words of a figure: {literal[:100]!r}"
+                            ". Compute it from what is drawn, in an f-string"
+                        )
+
+
+def _literal(node: ast.AST) -> str:
+    """The text that stands in the code; what is computed is left out."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_literal(part) if isinstance(part, ast.Constant) else "\N{WHITE SQUARE}" for part in node.values)
+    return _literal(node.left) + _literal(node.right) if isinstance(node, ast.BinOp) else ""
+
+
+def bound_findings(book: NotebookNode) -> Iterator[str]:
+    """Few claims of a lesson only bound: a number says more."""
+    cells = (cell for cell in book.cells if cell.cell_type == "markdown")
+    claims = [n for cell in cells for s in sentences(cell.source) for n in s.notes if n.kind == "claim"]
+    loose = sum(bool(claim.bound) for claim in claims)
+    if loose > max(1, MAX_BOUNDS * len(claims)):
+        yield f"{loose} of its {len(claims)} claims are bounds; one in ten is the most: write numbers instead"
+
+
 def prose_findings(source: str) -> Iterator[str]:
-    """The numbers of a Markdown cell have claims or sources, and the claims are such that they can be checked."""
+    """Everything that is wrong with a Markdown cell."""
+    for check in PROSE.values():
+        yield from check(source)
+
+
+def form_findings(source: str) -> Iterator[str]:
+    """Comments have a known form and stand where nobody sees them; pictures have their words."""
     masked = mask(source)
     for comment in comments(source, masked):
-        if not EXACT_FORM.fullmatch(comment):
+        if re.fullmatch(r"<!-- was: [\w-]+ -->", comment):
+            yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
+        elif not EXACT_FORM.fullmatch(comment):
             yield (
-                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->` nor `<!-- cited: SOURCE -->` "
+                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with `(10 %)` or `(bound: "
+                "REASON)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION -->` nor `<!-- cited: SOURCE -->` "
                 "on one line, with just these spaces"
             )
     if "-->" in masked:
@@ -162,39 +228,87 @@ def prose_findings(source: str) -> Iterator[str]:
         yield f"the space before a comment shows before a mark: join it to its word: {before!r}<!-- ..."
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
         yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
+
+
+def number_findings(source: str) -> Iterator[str]:
+    """The numbers of a Markdown cell have claims or sources, and the claims are such that they can be checked."""
     for sentence in sentences(source):
         yield from sentence_findings(sentence)
+
+
+def order_of_words_findings(source: str) -> Iterator[str]:
+    """Claims compare in the direction and order of their sentences."""
+    for sentence in sentences(source):
+        yield from order_findings(sentence)
+
+
+def space_findings(source: str) -> Iterator[str]:
+    """What a reader sees has one space between words and none before a mark: comments leave more behind easily."""
+    seen = "".join(
+        "" if m == COMMENT else "_" if m in "\x00\x02" and s != "\n" else s
+        for s, m in zip(source, mask(source), strict=True)
+    )
+    for line in seen.splitlines():
+        if line.lstrip().startswith("|"):
+            continue
+        for match in re.finditer(r"(?<=\S)(?:  +(?=\S)| +(?=[.,;:!?](?:\s|$)))", line):
+            around = line[max(0, match.start() - 25) : match.end() + 15]
+            kind = "two spaces" if len(match[0]) > 1 else "a space before a mark"
+            yield f"a reader sees {kind} in {around!r}"
 
 
 def sentence_findings(sentence: Sentence) -> Iterator[str]:
     """The claims of one sentence hold it to its numbers."""
     held: list[Bounds] = []
     sound = True
-    for claim in sentence.claims:
+    for note in sentence.checks:
+        claim = note.content
         try:
-            check_claim(claim)
+            (check_claim if note.kind == "claim" else check_arithmetic)(claim)
         except ClaimError as error:
-            yield f"the claim `{claim}` of {sentence.text!r} {error}"
+            yield f"the {note.kind} `{claim}` of {sentence.text!r} {error}"
             sound = False
+            continue
+        if note.kind == "arithmetic":
+            held.append(Bounds(frozenset(worked_out(claim)), ()))
             continue
         held.append(bounds(claim))
         numbers = sentence.numbers_anywhere
-        if sentence.numbers and held[-1].values and not _any_enclosed(numbers, held[-1]):
-            stated = ", ".join(number.text for number in sentence.numbers)
+        near = sentence.numbers_of(note)
+        stated = [number.text for number in near if number.measured or re.search(r"\d", number.text)]
+        if stated and held[-1].values - {0, 1} and not _any_enclosed(numbers, held[-1]):
             sound = False
             yield (
-                f"the claim `{claim}` does not enclose the number of its sentence ({stated}): {sentence.text!r}. "
-                "Compare with that number, or give bounds around it, not further apart than twice the number"
+                f"the claim `{claim}` does not enclose the number of its sentence ({', '.join(stated)}): "
+                f"{sentence.text!r}. Compare with that number, or give bounds around it, not further apart than twice "
+                "the number"
             )
     if not sound or any(note.kind == "cited" for note in sentence.notes):
         return  # a claim that has to be mended anyway, or a number that someone else measured
     for number in sentence.numbers:
         if number.measured and not any(_any_enclosed([number], claim) for claim in held):
-            yield (
-                f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. Add `<!-- claim: EXPRESSION "
-                "-->` that encloses it, or `<!-- cited: SOURCE -->` if someone else measured it"
-            )
+            yield f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. {MEND}"
 
 
 def _any_enclosed(numbers: list, claim: Bounds) -> bool:
     return any(claim.enclose(value) for number in numbers for value in number.values)
+
+
+# All checks, by the word under which authors find them. `BOOK` reads a notebook, `PROSE` the source of a Markdown cell.
+BOOK: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
+    "format": format_findings,
+    "title": title_findings,
+    "set-up": setup_findings,
+    "execution": execution_findings,
+    "output": output_findings,
+    "source": source_findings,
+    "caption": caption_findings,
+    "bounds": bound_findings,
+}
+PROSE: dict[str, Callable[[str], Iterator[str]]] = {
+    "form": form_findings,
+    "number": number_findings,
+    "order": order_of_words_findings,
+    "reference": bare_references,
+    "space": space_findings,
+}

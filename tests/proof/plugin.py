@@ -44,10 +44,12 @@ class Summary:
         cells = self.kinds["strict cell"] + self.kinds["loose cell"]
         if not cells:
             return
+        bounds = self.kinds["bound"]
+        claims = self.kinds["claim"] + bounds
         reasons = environment.why_not_compared()
         terminalreporter.write_line(
             f"notebooks: {len(self.notebooks)}, cells: {cells} ({self.kinds['strict cell'] / cells:.0%} strict), "
-            f"claims: {self.kinds['claim']}, seconds: {self.seconds:.0f}; outputs "
+            f"claims: {claims}, of them {bounds} bound{'s' * (bounds != 1)}, seconds: {self.seconds:.0f}; outputs "
             + (f"not compared: {'; '.join(reasons)}" if reasons else "compared: this is the locked environment")
         )
 

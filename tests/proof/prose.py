@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from tests.proof.numbers import Number, numbers_in
+
 HIDDEN, COMMENT, MARKER = "\x00", "\x01", "\x02"  # fillers: what is no prose, HTML comments, list markers
 
 # What is no prose, in the order in which it is looked for at each place.
@@ -30,34 +32,30 @@ NO_PROSE = re.compile(
 )
 ABBREVIATIONS = ("e.g", "i.e", "vs", "cf", "approx", "al", "Fig", "Eq", "Sec", "Dr", "No")
 SENTENCE_END = re.compile(rf"[.!?][)\"'*_]*(?:[ \t]*{COMMENT}+)*(?=\s+[^a-z\s{COMMENT}]|\s*\Z)")
+ASKED = re.compile(r"- [A-Z]: |\*\*.*\?\*\*$")
 UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
-WORDS = dict(two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10, eleven=11, twelve=12)
-DIGITS = r"[-\N{MINUS SIGN}]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
-NUMBER = rf"(?P<number>(?<![\w.,])(?<![A-Za-z]-){DIGITS})(?!\d|\.\d|D\b|-(?!fold)[A-Za-z])"
-COMPARED = r"(?:as|more|less|fewer|faster|slower|larger|smaller|longer|shorter|bigger|greater|the)\b"
-BY = r"[x\N{MULTIPLICATION SIGN}]"
-FACTOR = rf"[ ]?times\b|-fold\b|{BY}(?!\w|[ ]?\d)|[ ]{BY}(?=[ ]{COMPARED})"
-ANY_NUMBER = re.compile(rf"{NUMBER}(?:[ ]?(?P<percent>%|percent\b|per cent\b)|(?P<factor>{FACTOR}))?")
-WORD_FACTOR = re.compile(rf"\b(?P<word>{'|'.join(WORDS)}) times {COMPARED}", re.IGNORECASE)
-EXACT_FORM = re.compile(r"<!-- (?P<kind>claim|cited): (?P<content>.*\S) -->")
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number as the prose writes it; `values` is what a claim may call it (47 % is 47 or 0.47)."""
-
-    text: str
-    values: tuple[float, ...]
-    measured: bool
+EXACT_FORM = re.compile(
+    r"<!-- (?:(?P<kind>claim)(?: \((?:(?P<slack>\d+(?:\.\d+)?) %|bound: (?P<bound>[^()<>]*[^()<>\s]))\))?"
+    r"|(?P<other>cited|arithmetic)): (?P<content>.*\S) -->"
+)
 
 
 @dataclass(frozen=True)
 class Note:
-    """An HTML comment that the proof reads: a claim, or the source of a number."""
+    """An HTML comment that the proof reads: a claim, arithmetic, or the source of a number."""
 
     kind: str
     content: str
+    slack: float = 0.0  # the share by which a value may miss its number: training ends a little differently elsewhere
+    bound: str = ""  # why the sentence states a bound
+    start: int = 0  # its place in the sentence
+    end: int = 0
+
+    @property
+    def label(self) -> str:
+        """How lists and messages call its kind: claim, claim (10 %), claim (bound), arithmetic, cited."""
+        return f"claim ({100 * self.slack:.3g} %)" if self.slack else "claim (bound)" if self.bound else self.kind
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,7 @@ class Sentence:
 
     source: str
     masked: str
+    asked: bool = False  # of a question or its choices, which state nothing
 
     @cached_property
     def text(self) -> str:
@@ -74,8 +73,10 @@ class Sentence:
 
     @cached_property
     def numbers(self) -> list[Number]:
-        """The numbers that the prose states; measured are decimals, percentages and factors."""
-        return numbers_in(self.masked)
+        """The numbers that the prose states; in questions and their choices, which state nothing, those in digits."""
+        numbers = numbers_in(self.masked)
+        asks = self.asked or self.text.rstrip('*_)"').endswith("?")
+        return [n for n in numbers if re.match(r"\W?\d", n.text)] if asks else numbers
 
     @cached_property
     def numbers_anywhere(self) -> list[Number]:
@@ -84,9 +85,27 @@ class Sentence:
 
     @cached_property
     def notes(self) -> list[Note]:
-        """The claims and sources of the sentence, in order."""
-        found = (EXACT_FORM.fullmatch(comment) for comment in comments(self.source, self.masked))
-        return [Note(match["kind"], match["content"]) for match in found if match]
+        """The claims, arithmetic and sources of the sentence, in order."""
+        found = []
+        for start, comment in _comments(self.source, self.masked):
+            if match := EXACT_FORM.fullmatch(comment):
+                slack = float(match["slack"] or 0) / 100
+                kind = match["kind"] or match["other"]
+                found.append(Note(kind, match["content"], slack, match["bound"] or "", start, start + len(comment)))
+        return found
+
+    def numbers_of(self, note: Note) -> list[Number]:
+        """The numbers that stand before a note, since the last one that has some: a claim stands behind its words."""
+        ends = [0, *(other.end for other in self.notes if other.end <= note.start)]
+        for begin in reversed(ends):
+            if self.masked[begin : note.start].strip(f" .,;:{COMMENT}"):
+                return [number for number in self.numbers if begin <= number.start < note.start]
+        return []
+
+    @property
+    def checks(self) -> list[Note]:
+        """The notes that are evaluated: claims and arithmetic."""
+        return [note for note in self.notes if note.kind != "cited"]
 
     @cached_property
     def claims(self) -> list[str]:
@@ -94,22 +113,15 @@ class Sentence:
         return [note.content for note in self.notes if note.kind == "claim"]
 
 
+def _comments(source: str, masked: str) -> list[tuple[int, str]]:
+    runs = ((run.start(), source[run.start() : run.end()]) for run in re.finditer(f"{COMMENT}+", masked))
+    parts = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+    return [(start + part.start(), part[0]) for start, run in runs for part in parts.finditer(run)]
+
+
 def comments(source: str, masked: str) -> list[str]:
     """The HTML comments of a masked text, as the source has them; one inside code is none."""
-    found = (source[run.start() : run.end()] for run in re.finditer(f"{COMMENT}+", masked))
-    return [part for run in found for part in re.findall(r"<!--.*?(?:-->|\Z)", run, re.DOTALL)]
-
-
-def numbers_in(text: str) -> list[Number]:
-    """All numbers of a text, with what a claim may call each."""
-    found = []
-    for match in ANY_NUMBER.finditer(text):
-        value = float(match["number"].replace(",", "").replace("\N{MINUS SIGN}", "-"))
-        measured = bool(match["percent"] or match["factor"] or re.search(r"[.eE]", match["number"]))
-        found.append(Number(match[0], (value, value / 100) if match["percent"] else (value,), measured))
-    for match in WORD_FACTOR.finditer(text):
-        found.append(Number(match[0], (float(WORDS[match["word"].lower()]),), True))
-    return found
+    return [comment for _, comment in _comments(source, masked)]
 
 
 def mask(source: str) -> str:
@@ -131,7 +143,9 @@ def sentences(source: str) -> list[Sentence]:
         while start < unit_end:
             end = _sentence_end(masked, start, unit_end)
             if masked[start:end].strip():
-                found.append(Sentence(source[start:end], masked[start:end]))
+                first = start + len(source[start:]) - len(source[start:].lstrip())
+                line = source[source.rfind("\n", 0, first) + 1 :].partition("\n")[0]
+                found.append(Sentence(source[start:end], masked[start:end], bool(ASKED.match(line))))
             start = end
     return found
 

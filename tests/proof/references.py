@@ -1,0 +1,123 @@
+"""References from text to lessons: ordinary links, whose numbers and targets follow the lessons.
+
+    [lesson 08, section 3](08_decoding.ipynb#3-greedy)
+
+The name of the file without its number says which lesson is meant, the anchor without its number which section. Where a
+lesson or a section moves, `make stamp` writes the new numbers into text and target of every link. Where a heading gets
+other words, a comment behind it leads the links there, until `make stamp` has done it and takes the comment away:
+
+    ## 3. The likeliest word first<!-- was: greedy -->
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.links import markdown_of, slug
+from tests.proof.environment import ROOT
+from tests.proof.prose import sentences
+
+LESSONS = ROOT / "notebooks"
+HEADING = re.compile(
+    r"^ {0,3}#{1,6} (?P<title>(?:(?!<!--)[^\n])*?)\s*(?P<was><!-- was: (?P<old>[\w-]+) -->)?\s*$", re.MULTILINE
+)
+MEND = (
+    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` keeps "
+    "the numbers right when lessons and sections move"
+)
+WAS = re.compile(r"<!-- was: [\w-]+ -->")
+LINK = re.compile(
+    r"\[(?P<text>[^\]\[]*)\]\((?P<folder>(?:[\w.]+/)*)(?P<file>\d\d_\w+\.ipynb)?(?:#(?P<anchor>[^)\s]+))?\)"
+)
+FENCE = re.compile(r"^(```+|~~~+).*?^\1", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"^\d+-+")
+BARE = re.compile(r"\b[Ll]essons? \d\d(?! to \d\d)(?:(?:, \d\d)*,? (?:and|or) \d\d)?(?<! to \d\d)\b")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a lesson: its anchor, as GitHub and the pages form it, and the names by which links know it."""
+
+    anchor: str
+    names: frozenset[str]
+
+    @property
+    def number(self) -> str | None:
+        """The number of its section, or None."""
+        found = re.match(r"\d+(?=-)", self.anchor)
+        return found[0] if found else None
+
+
+def headings(path: Path) -> list[Heading]:
+    """The headings of a lesson, in order."""
+    found = []
+    for source in markdown_of(path):
+        for match in HEADING.finditer(FENCE.sub(_filler, source)):
+            anchor = slug(re.sub(r"[`*]", "", match["title"]))
+            found.append(Heading(anchor, frozenset(filter(None, [anchor, NUMBER.sub("", anchor), match["old"]]))))
+    return found
+
+
+def renumber(source: str, path: Path, lessons: Path = LESSONS) -> str:
+    """The Markdown `source` of a cell or text in the file `path`, with the numbers of its links as they should be.
+
+    A link that leads nowhere stays as it is: the test of links names it.
+    """
+    by_name = {lesson.name[3:]: lesson for lesson in sorted(lessons.glob("[0-9][0-9]_*.ipynb"))}
+
+    def renew(match: re.Match) -> str:
+        target = by_name.get(match["file"][3:]) if match["file"] else path if path.suffix == ".ipynb" else None
+        if target is None or masked[match.start()] == "`":
+            return match[0]
+        text, anchor = match["text"], match["anchor"]
+        if match["file"]:
+            text = re.sub(r"(?<=[Ll]esson )\d\d|^\d\d(?=, section )", target.name[:2], text)
+        if anchor:
+            name = NUMBER.sub("", anchor)
+            found = next((heading for heading in headings(target) if {anchor, name} & heading.names), None)
+            if found is None:
+                return match[0]
+            anchor = found.anchor
+            text = re.sub(r"(?<=section )\d+", found.number, text) if found.number else text
+        file = match["folder"] + target.name if match["file"] else ""
+        return f"[{text}]({file}{'#' + anchor if anchor else ''})"
+
+    masked = _without_code(source)
+    return LINK.sub(renew, source)
+
+
+def _without_code(source: str) -> str:
+    return re.sub(r"`[^`\n]+`", _filler, FENCE.sub(_filler, source))
+
+
+def _filler(match: re.Match) -> str:
+    return re.sub(r"[^\n]", "`", match[0])
+
+
+def stale_links(source: str, path: Path, lessons: Path = LESSONS) -> Iterator[str]:
+    """Links whose numbers are not those of the lesson and section that they lead to."""
+    new = renumber(source, path, lessons)
+    before, after = LINK.findall(source), LINK.findall(new)
+    for old, right in zip(before, after, strict=True):
+        if old != right:
+            yield f"the link {old[0]!r} leads to {right[2] or 'section'} {right[3]}: `make stamp` writes {right[0]!r}"
+
+
+def bare_references(source: str) -> Iterator[str]:
+    """Sentences that send the reader to a lesson by its number alone, which nothing follows when lessons move.
+
+    A range ("lessons 01 to 06") only mentions.
+    """
+    for sentence in sentences(source):
+        for match in BARE.finditer(sentence.masked):
+            yield f"{match[0]!r} is no link: {sentence.text!r}. {MEND}"
+
+
+def missing_sections(source: str, path: Path) -> Iterator[str]:
+    """Sections of its own lesson that a text names and that are not there."""
+    numbers = {heading.number for heading in headings(path)}
+    for sentence in sentences(source):
+        for match in re.finditer(r"\b[Ss]ection (\d+)\b(?!\.\d| of the paper)", sentence.masked):
+            if match[1] not in numbers:
+                yield f"there is no section {match[1]} in this lesson: {sentence.text!r}"
