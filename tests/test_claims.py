@@ -49,6 +49,7 @@ def loose(prose: str, tight: bool = True) -> list[str]:
         ("twice as far, and doubled", {"twice": 2, "doubled": 2}),
         ("Three times that", {"Three times": 3}),
         ("a thousand times less, or tenfold", {"a thousand times": 1000, "tenfold": 10}),
+        ("1.3 million times less", {"1.3 million times": 1.3}),
         ("twenty thousand stories", {"twenty thousand": 20_000}),
         ("half a million and 20,000", {"half a million": 500_000, "20,000": 20_000}),
         ("nine of ten", {"nine of ten": 9}),

@@ -47,7 +47,7 @@ SHARE = re.compile(
 MULTIPLE = re.compile(
     rf"\b(?:(?P<twice>twice)(?=\x01*[ ](?:as|the(?![ ]same)|that|what|its|their|of)\b)|(?P<thrice>thrice)|"
     r"(?P<double>doubl(?:e|es|ed|ing))\b"
-    rf"|(?P<count>(?:an?[ ]|{SMALL}[ ])?(?:{BIG})(?:[ ](?:{BIG}))?|{SMALL})(?:[ ]times\b|-?fold\b))",
+    rf"|(?P<count>(?:an?[ ]|{SMALL}[ ]|(?<!\d[ ]))(?:{BIG})(?:[ ](?:{BIG}))?|{SMALL})(?:[ ]times\b|-?fold\b))",
     re.IGNORECASE,
 )
 FRACTION = re.compile(
