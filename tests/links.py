@@ -73,7 +73,7 @@ def broken(path: Path) -> list[str]:
         if "://" in link or link.startswith("mailto:"):
             continue
         file, _, anchor = link.partition("#")
-        target = (path.parent / file).resolve() if file else path
+        target = (path.parent / file if file else path).resolve()
         readable = target.suffix in (".md", ".ipynb")
         if (
             not target.exists()

@@ -71,6 +71,21 @@ def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype, record
     assert x.grad.isfinite().all() and all(p.grad.isfinite().all() for p in layer.parameters())
 
 
+@pytest.mark.parametrize("kernel", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_both_of_torchs_kernels_give_zeros_and_finite_gradients_to_a_query_that_sees_nothing(kernel, dtype):
+    """What `attention` rests on, and torch does not document; lesson 02 tells since when."""
+    query, key, value = (torch.randn(2, 2, 5, 8, dtype=dtype, requires_grad=True) for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[1] = False
+    for form in (mask, torch.zeros(5, 5, dtype=dtype).masked_fill(~mask, -torch.inf)):
+        with sdpa_kernel(kernel):
+            out = F.scaled_dot_product_attention(query, key, value, attn_mask=form)
+        assert (out[:, :, 1] == 0).all() and out[:, :, 0].any()
+        gradients = torch.autograd.grad(out.float().pow(2).sum(), (query, key, value))
+        assert all(gradient.isfinite().all() for gradient in gradients)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
 @pytest.mark.parametrize("padded", [False, True])
 def test_multi_head_attention_is_torchs(dtype, tolerance, padded):

@@ -4,6 +4,7 @@ import http.server
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -24,6 +25,14 @@ def test_references_to_lessons_are_links_with_the_numbers_of_today(path):
     assert list(stale_links(source, path)) == [], "run `make stamp`"
     if path.name not in ("CHANGELOG.md", "CONTRIBUTING.md"):  # the one tells of the past, the other shows examples
         assert list(bare_references(source)) == []
+
+
+def test_a_text_may_be_named_from_where_one_stands(tmp_path, monkeypatch):
+    """As `author check notebooks/...` does."""
+    monkeypatch.setattr(links, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("a.md").write_text("# Top\n\n[here](#top) [itself](a.md#top)\n")
+    assert links.broken(Path("a.md")) == []
 
 
 def test_links_are_found_and_checked(tmp_path, monkeypatch):
