@@ -170,6 +170,12 @@ def test_additive_attention_by_hand():
     assert torch.allclose(layer.weights(query, key)[0, 0], scores.softmax(0))
 
 
+def test_additive_attention_has_two_matrices_and_a_vector_and_no_bias():
+    """One on the score would be lost in the softmax."""
+    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
+    assert sorted(tuple(p.shape) for p in layer.parameters()) == [(1, 4), (4, 3), (4, 5)]
+
+
 def test_additive_attention_takes_widths_that_differ():
     layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
     out = layer(torch.randn(2, 6, 3), torch.randn(2, 7, 5), torch.randn(2, 7, 9), torch.tensor([3, 7]))

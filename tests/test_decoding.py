@@ -155,6 +155,11 @@ def test_a_source_and_a_text_of_one_token():
     assert torch.equal(greedy(model, src, 9), plain_greedy(model, src, 9))
 
 
+def test_one_layer_is_enough():
+    model, src = lively(0, num_encoder_layers=1, num_decoder_layers=1), random_ids(3, 5, high=8)
+    assert torch.equal(greedy(model, src, 9), plain_greedy(model, src, 9))
+
+
 def test_rows_that_have_ended_leave_the_batch():
     model, rows = lively(3, norm_first=True), []
     model.decoder.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))

@@ -20,6 +20,11 @@ def test_the_end_waits_for_the_minimum():
     assert forbidden([[1, 5, 5]], min_new_tokens=2) == [[]]
 
 
+def test_without_a_rule_nothing_is_forbidden():
+    assert forbidden([[1], [2]]) == [[], []]
+    assert forbidden([[1, 3, 3]]) == [[]]
+
+
 def test_no_ngram_comes_twice():
     written = [[1, 3, 4, 5, 3, 4], [1, 3, 4, 3, 5, 3], [1, 4, 4, 4, 4, 4]]
     assert forbidden(written, no_repeat_ngram_size=3) == [[5], [], [4]]

@@ -78,7 +78,8 @@ def test_k_is_the_best_on_the_development_set() -> None:
 
 @pytest.mark.parametrize(("summary", "k"), [("a", 1), ("a b c d", 4), ("z", 1)])
 def test_k_may_be_one_word_or_as_many_as_the_longest_summary_has(summary: str, k: int) -> None:
-    """Where no word is found again, all numbers are equal, and the first is chosen."""
+    """Where no word is found again, all numbers are equal, and the first is chosen; more words are not tried."""
+    assert choose_k([Pair("a x b c", "z b")]) == 1
     assert choose_k([Pair("a b c d e f g h", summary)]) == k
 
 

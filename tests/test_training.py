@@ -270,7 +270,7 @@ def test_the_bar_tells_speed_and_the_time_left() -> None:
 
     assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
     assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
-    assert told(104, minutes=0.1) == "loss 1.500, 20 tokens/s, 0:02 left"
+    assert told(1004, minutes=5) == "loss 1.500, 20 tokens/s, 4:56 left"
     assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
 
 

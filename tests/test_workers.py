@@ -167,7 +167,7 @@ LOST = "RuntimeError: Connection closed by peer"
 TOLD = "OnPurpose: the loss of step 3 is nan; lower peak_rate"
 
 
-@pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 2, "1")])
+@pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 1, "1")])
 def test_workers_share_the_cores_and_talk_over_the_loopback(
     cores: int | None, number: int, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
