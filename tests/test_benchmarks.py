@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import buckets, changes, learning, report, speed
+from benchmarks import buckets, changes, learning, report, speed, training
 from benchmarks.peers import PEERS
 
 FOLDER = Path(speed.__file__).parent
@@ -80,6 +80,20 @@ def test_the_page_is_what_the_data_says(tmp_path):
     (tmp_path / "speed_notes.md").write_text((FOLDER / "speed_notes.md").read_text())
     report.write(results, tmp_path)
     assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["real_text", "newsroom"])
+def test_a_page_of_training_is_what_the_data_says(name):
+    report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert training.page(report) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
+
+
+def test_the_readme_says_how_long_the_model_is():
+    files = [FOLDER.parent / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    assert "The model itself is five files of about 750 lines together" in readme and abs(lines - 750) < 0.05 * 750
 
 
 def test_the_readme_quotes_the_page():
