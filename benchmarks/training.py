@@ -76,7 +76,8 @@ def page(report: dict) -> str:
         f"A model of {first['parameters']:,} parameters (d_model {config['d_model']}, "
         f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
         f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} tokens in lower case; "
-        f"articles are cut at {config['max_length']} tokens; batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
+        f"articles are cut at {config['max_length']} tokens; batches of {recipe['max_tokens']:,} places; "
+        f"highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
         "",
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
         "|---|---|---|---|---|---|---|",

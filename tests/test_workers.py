@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -247,3 +248,21 @@ def test_the_cause_is_told_and_not_what_followed_from_it(
     with pytest.raises(kind, match=told):
         workers.launch(2, ["train", "--x"])
     assert logging.getLogger().isEnabledFor(logging.CRITICAL)
+
+
+def test_an_error_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    def killed(data: object, file: IO[str]) -> None:
+        file.write("{")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "dump", killed)
+        with pytest.raises(KeyboardInterrupt):
+            workers._WholeErrors().record_exception(ValueError("lower it"))
+    assert not path.exists()  # torchrun once read half of one
+    workers._WholeErrors().record_exception(ValueError("lower it"))
+    assert json.loads(path.read_text())["message"]["message"] == "ValueError: lower it"
+    assert [file.name for file in tmp_path.iterdir()] == ["error.json"]

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.distributed.run as torchrun
 from torch import nn
 from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ErrorHandler, ProcessFailure, record
 from torch.nn.parallel import DistributedDataParallel
 
 from tfm_lib import training
@@ -80,6 +80,19 @@ def is_first() -> bool:
     return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
 
 
+class _WholeErrors(ErrorHandler):
+    """Writes a worker's error whole or not at all: torchrun reads it, and may have ended the worker while it wrote."""
+
+    def record_exception(self, e: BaseException) -> None:
+        super().record_exception(e)
+        if path := self._get_error_file_path():
+            os.replace(path, path.removesuffix(".part"))
+
+    def _get_error_file_path(self) -> str | None:
+        path = super()._get_error_file_path()
+        return path and f"{path}.part"
+
+
 def run(command: Callable[[], None]) -> None:
     """Run a command, and end the process unless it succeeds; an error is told once, by torchrun, not by every worker.
 
@@ -88,7 +101,7 @@ def run(command: Callable[[], None]) -> None:
     """
     try:
         try:
-            record(marking)(command)
+            record(marking, _WholeErrors())(command)
         finally:
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, signal.SIG_IGN)
