@@ -299,6 +299,9 @@ def test_a_mask_that_does_not_fit_is_refused():
     for shape in ((2, 3), (2, 2, 1, 3), (2, 1, 2, 3), (3, 1, 1, 3), (2, 1, 1, 2)):
         with pytest.raises(ValueError, match="does not broadcast"):
             greedy(small(), random_ids(2, 3), 4, src_mask=torch.ones(shape, dtype=torch.bool))
+    for shape in ((2, 2, 1, 2), (2, 1, 2, 2)):  # one a head or a query, which the encoder could take
+        with pytest.raises(ValueError, match="does not broadcast"):
+            greedy(small(num_heads=2), random_ids(2, 2), 4, src_mask=torch.ones(shape, dtype=torch.bool))
 
 
 def test_buffers_are_allocated_once():
