@@ -37,8 +37,9 @@ SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 # The functions of the package that return something live; a cell that calls one shows a control.
-PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/*.py"))
+PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/**/*.py"))
 LIVE = re.findall(r"^def (\w+)\(.*\) -> Live\w*:", PACKAGE, re.MULTILINE)
+assert "quiz" in LIVE and len(LIVE) > 6
 # Cells wait with a star for their turn; after an error the others lose theirs, and stay without a number.
 RAN = """() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.innerText);
