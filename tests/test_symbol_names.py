@@ -59,15 +59,14 @@ def words(column: str, owner: str, values: dict[str, Any]) -> dict[str, Any]:
 def thing(term: str, column: str, place: int = 0) -> Any:
     """The class or function itself that a row names; of several names the one at a place."""
     name = code(ROWS[term][column])[place]
-    if "(" not in name:  # an argument is read by `word`
-        READ.add((term, column, name))
-    name = name.partition("(")[0]
+    assert "(" not in name, f"the row of {term} should name it, not an argument: {name}"
+    READ.add((term, column, name))
     for short, long in SHORT.items():
         name = long + name.removeprefix(short) if name.startswith(short) else name
     first, *rest = name.split(".")
     found: Any = next(step(module, first) for module in library(column) if hasattr(step(module, first), "__name__"))
     for part_of_name in rest:
-        found = step(found, part_of_name)
+        found = getattr(found, part_of_name)  # not what only its instances have
     return found
 
 
@@ -328,8 +327,7 @@ def functions_of_d2l() -> None:
     assert same(thing("weight", OURS)(query, key), part(theirs, "weight", D2L))
     lengths, scores = torch.tensor([2, 3]), torch.randn(2, 3, 4)
     hidden = words(OURS, "masks.length_mask", {"lengths": lengths})
-    mask = thing("lengths", OURS)(**hidden, max_length=4).squeeze(1)
-    assert torch.equal(mask, length_mask(lengths, 4).squeeze(1))
+    mask = length_mask(**hidden, max_length=4).squeeze(1)
     softmax = thing("masked softmax", D2L)(scores.clone(), **words(D2L, "masked_softmax", {"lengths": lengths}))
     assert same(thing("masked softmax", OURS)(scores, mask), softmax)
     ours = thing("additive attention", OURS)(8, 8, 5)
