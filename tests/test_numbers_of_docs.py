@@ -107,6 +107,9 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "greedy decoding is 4.3 times as fast for 32 texts and 1.5 times for one": SPEED,
         "our beam search is 1.2 times as fast as BART's": SPEED,
         "kills a training 20 times": lambda: test_kill.KILLS == 20,
+        "20,000 small stories, and two test sets": lambda: (
+            (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
+        ),
         "about 3 GB to download": Cited("the sizes of the locked wheels for Linux at their index"),
         "6 GB on disk, more than half of it for the GPU": "test_setup.py::test_the_sizes_in_the_readme",
     },
@@ -154,6 +157,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "T5-11B | 2019 | 24 + 24 | 1,024 | 128 x 128 | 65,536 | 32,128 | 0 | 11 B | 11.3 B |": PENCIL,
         "| 96 | 12,288 | 96 x 128 | 49,152 | 50,257 | 2,048 | 175.0 B | 174.6 B |": PENCIL,
         "| 118 | 18,432 | 48 x 256 | 73,728 | 256,000 | 0 | 540.35 B | 540.35 B |": PENCIL,
+        r"$2da + 2d \cdot 256$ weights": PENCIL,
         "have 335, 1,558, 406 and 11,307 million parameters: less than half a percent more": BUILT,
         "The paper of BERT has 340 million": Cited("Devlin et al. 2019, section 3"),
         "**GPT-2's paper** says 1,542 million": Cited("Radford et al. 2019, table 2"),
