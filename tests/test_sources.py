@@ -1,0 +1,226 @@
+"""What the docstrings of tfm_lib cite: in one table, so that a changed source shows, and only works that are known.
+
+That a section says what it is cited for, people have looked up; its title stands here, beside words that whatever cites
+it has to speak of.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests import links
+from tests.test_symbols import NAMES
+
+PLACE_NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
+PLACE = rf"(?:sections?|equation|figure|table|appendix) {PLACE_NUMBER}(?: (?:and|to) {PLACE_NUMBER})?"
+WORK = r"[A-Z][\w-]+(?: et al\.| and [A-Z][\w-]+)? (?:19|20)\d\d"
+CITATION = re.compile(
+    rf'(?P<work>{WORK})(?: \(\w+\))?(?:, "(?P<title>[^"]+)")?(?:, (?P<place>{PLACE}))?|(?P<bare>{PLACE})'
+)
+PAPER = "Vaswani et al. 2017"  # also what a place without a work means
+
+
+class Work(NamedTuple):
+    """A published work, its address where it has one at arXiv, and the places cited in it: title, words."""
+
+    title: str
+    arxiv: str = ""
+    places: dict[str, tuple[str, str]] = {}  # noqa: RUF012  (nothing writes to it)
+
+
+WORKS = {
+    PAPER: Work(
+        "Attention Is All You Need",
+        "1706.03762",
+        {
+            "section 3.1": ("Encoder and Decoder Stacks", r"sublayer|self-attention|shift"),
+            "section 3.2.1": ("Scaled Dot-Product Attention", r"variance|additive"),
+            "section 3.2.2": ("Multi-Head Attention", r"num_heads"),
+            "section 3.2.3": ("Applications of Attention in our Model", r"mask|cross-attention|self-attention"),
+            "section 3.3": ("Position-wise Feed-Forward Networks", r"network at every position"),
+            "section 3.4": ("Embeddings and Softmax", r"embedding|table|tying"),
+            "section 3.5": ("Positional Encoding", r"sinusoid|sine|positions"),
+            "section 5.3": ("Optimizer", r"learning rate|adam"),
+            "section 5.4": ("Regularization", r"dropout"),
+            "section 6.1": ("Machine Translation", r"beam|length penalty"),
+            "equation 1": ("Attention(Q, K, V)", r"softmax\(query key|`attention_weights`"),
+            "figure 1": ("The Transformer - model architecture", r"whole encoder-decoder"),
+            "table 3": ("Variations on the Transformer architecture", r"base model"),
+        },
+    ),
+    "Bahdanau et al. 2015": Work(
+        "Neural Machine Translation by Jointly Learning to Align and Translate",
+        "1409.0473",
+        {"appendix A.1.2": ("Alignment Model", r"tanh")},
+    ),
+    "Dao et al. 2022": Work(
+        "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", "2205.14135"
+    ),
+    "Devlin et al. 2019": Work(
+        "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
+        "1810.04805",
+        {"appendix A.2": ("Pre-training Procedure", r"straight fall")},
+    ),
+    "Fan et al. 2018": Work(
+        "Hierarchical Neural Story Generation", "1805.04833", {"section 5": ("Experimental Setup", r"top_k")}
+    ),
+    "Gehring et al. 2017": Work(
+        "Convolutional Sequence to Sequence Learning",
+        "1705.03122",
+        {"section 3.1": ("Position Embeddings", r"table that is trained")},
+    ),
+    "Glorot and Bengio 2010": Work("Understanding the difficulty of training deep feedforward neural networks"),
+    "Holtzman et al. 2020": Work(
+        "The Curious Case of Neural Text Degeneration",
+        "1904.09751",
+        {"section 3": ("Language Model Decoding", r"top_p")},
+    ),
+    "Hyyrö 2004": Work("Bit-parallel LCS-length computation revisited"),
+    "Li et al. 2020": Work("PyTorch Distributed: Experiences on Accelerating Data Parallel Training", "2006.15704"),
+    "Lin 2004": Work(
+        "ROUGE: A Package for Automatic Evaluation of Summaries",
+        places={"section 2": ("ROUGE-N", r"rouge"), "section 3": ("ROUGE-L", r"rouge")},
+    ),
+    "Manning et al. 2008": Work(
+        "Introduction to Information Retrieval",
+        places={
+            "section 6.2": ("Term frequency and weighting", r"tf-idf"),
+            "section 6.4": ("Variant tf-idf functions", r"tf-idf"),
+        },
+    ),
+    "Sennrich et al. 2016": Work(
+        "Neural Machine Translation of Rare Words with Subword Units",
+        "1508.07909",
+        {"section 3.2": ("Byte Pair Encoding (BPE)", r"pieces of words")},
+    ),
+    "Szegedy et al. 2016": Work(
+        "Rethinking the Inception Architecture for Computer Vision",
+        "1512.00567",
+        {"section 7": ("Model Regularization via Label Smoothing", r"label smoothing")},
+    ),
+    "Xiong et al. 2020": Work("On Layer Normalization in the Transformer Architecture", "2002.04745"),
+}
+CITED = {
+    "attention.attention_weights": ["Vaswani et al. 2017, equation 1"],
+    "attention.attention": ["Vaswani et al. 2017, equation 1", "Dao et al. 2022"],
+    "attention.AdditiveAttention": ["Bahdanau et al. 2015, appendix A.1.2"],
+    "attention.MultiHeadAttention": ["section 5.4", "Vaswani et al. 2017, section 3.2.2"],
+    "batches.Batch.of": ["Vaswani et al. 2017, section 3.1"],
+    "layers.FeedForward": ["Vaswani et al. 2017, section 3.3"],
+    "layers.Residual": ["Vaswani et al. 2017, sections 3.1 and 5.4", "Xiong et al. 2020"],
+    "layers.EncoderLayer": ["Vaswani et al. 2017, section 3.1"],
+    "layers.DecoderLayer": ["Vaswani et al. 2017, section 3.1"],
+    "masks.masked_softmax": ["Vaswani et al. 2017, section 3.2.3"],
+    "model.TransformerConfig": ["table 3"],
+    "model.TransformerConfig.scale": ["section 3.4"],
+    "model.Transformer": ["Vaswani et al. 2017", "Glorot and Bengio 2010"],
+    "model.Transformer.tie": ["section 3.4"],
+    "next_token.next_token_probs": ["Fan et al. 2018, section 5", "Holtzman et al. 2020, section 3"],
+    "positions.sinusoidal_table": ["Vaswani et al. 2017, section 3.5"],
+    "positions.LearnedPositions": ["Gehring et al. 2017, section 3.1"],
+    "recipes.paper_rate": ["Vaswani et al. 2017, section 5.3"],
+    "recipes.linear_rate": ["Devlin et al. 2019 (BERT), appendix A.2"],
+    "rouge.prefix_lcs": ['Hyyrö 2004, "Bit-parallel LCS-length computation revisited"'],
+    "scoring.score": ['Lin 2004, "ROUGE", sections 2 and 3'],
+    "scoring.nearest_summaries": ['Manning et al. 2008, "Introduction to Information Retrieval", sections 6.2 to 6.4'],
+    "show.drawings.architecture": ["Vaswani et al. 2017, figure 1"],
+    "show.plots.sinusoids": ["Vaswani et al. 2017, section 3.5"],
+    "show.sinusoid_control.sinusoid_control": ["Vaswani et al. 2017, section 3.5"],
+    "show.softmax_controls.softmax_temperature": ["Vaswani et al. 2017, section 3.2.1"],
+    "training.sequence_loss": ["Szegedy et al. 2016, section 7"],
+    "training.make_optimizer": ["Vaswani et al. 2017, section 5.3"],
+    "vocabulary.Vocabulary.of_byte_pairs": [
+        'Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2'
+    ],
+    "workers": ['Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"'],
+}
+OF_THE_PAGE = {  # the sections of the paper that docs/symbols.md gives for a term
+    "Adam": "5.3",
+    "additive attention": "3.2.1",
+    "beam search": "6.1",
+    "causal mask": "3.2.3",
+    "cross-attention": "3.2.3",
+    "embedding": "3.4",
+    "learned positions": "3.5",
+    "length penalty": "6.1",
+    "mask": "3.2.3",
+    "self-attention": "3.2.3",
+    "shift": "3.1",
+    "weight tying": "3.4",
+}
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Every docstring of tfm_lib with its name; exercises and questions speak of sections of the lessons."""
+    folder = links.ROOT / "tfm_lib"
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder).with_suffix("").parts
+        if inside[0] != "ask":
+            yield from documented(ast.parse(path.read_text(encoding="utf-8")), ".".join(inside))
+
+
+def documented(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+        yield name, " ".join(text.split())
+    for child in ast.iter_child_nodes(node):
+        yield from documented(child, f"{name}.{child.name}" if hasattr(child, "name") else name)
+
+
+DOCSTRINGS = dict(docstrings())
+FOUND = {name: [match[0] for match in CITATION.finditer(text)] for name, text in DOCSTRINGS.items()}
+
+
+def places(words: str | None) -> list[str]:
+    """ "sections 3.1 and 5.4" is section 3.1, section 5.4."""
+    kind, *numbers = re.findall(rf"^\w+|{PLACE_NUMBER}", words or "none")
+    return [f"{kind.removesuffix('s')} {number}" for number in numbers]
+
+
+def test_what_is_cited_is_what_the_table_says():
+    assert {name: citations for name, citations in FOUND.items() if citations} == CITED
+
+
+@pytest.mark.parametrize("name", CITED)
+def test_a_citation_is_of_a_known_work_and_speaks_of_what_is_there(name):
+    text = DOCSTRINGS[name]
+    for match in CITATION.finditer(text):
+        work = WORKS[match["work"] or PAPER]
+        assert work.title.startswith(match["title"] or "")
+        for place in places(match["place"] or match["bare"]):
+            title, words = work.places[place]
+            assert re.search(words, text, re.IGNORECASE), f"{place} is {title!r}; {name} does not speak of it"
+
+
+def test_no_citation_has_another_form():
+    for name, text in DOCSTRINGS.items():
+        rest = CITATION.sub("", text).replace("the 2017 paper", "")
+        assert not re.search(r"\bet al\b|(?:19|20)\d\d\b|\barXiv\b|Source: (?![;.,])\S", rest), f"{name}: {rest}"
+
+
+def test_every_work_and_place_is_cited():
+    used = {match["work"] or PAPER for text in DOCSTRINGS.values() for match in CITATION.finditer(text)}
+    assert used == set(WORKS)
+
+
+@pytest.mark.parametrize("work", [work for work in WORKS if WORKS[work].arxiv])
+def test_pages_and_lessons_that_link_a_work_name_its_first_author(work):
+    paths = [*(links.ROOT / "docs").glob("*.md"), *(links.ROOT / "notebooks").glob("*.ipynb")]
+    pages = "\n".join(text for path in paths for text in links.markdown_of(path))
+    named = re.findall(rf"\[([^\]]*)\]\(https://arxiv\.org/abs/{WORKS[work].arxiv}\)", pages)
+    years = {year for text in named for year in re.findall(r"\b(?:19|20)\d\d\b", text)}
+    author, year = work.split()[0], int(work[-4:])
+    assert all(text.startswith(author) or not re.match(r"[A-Z][^\0]*\d{4}", text) for text in named), named
+    assert all(year - 1 <= int(other) <= year for other in years), years  # arXiv's year, or that of the conference
+
+
+def test_the_page_of_symbols_gives_the_sections_of_the_paper():
+    told = {row["term"]: re.findall(r"\b[1-9]\.\d(?:\.\d)?\b", row["paper"]) for row in NAMES}
+    assert {term: numbers for term, numbers in told.items() if numbers} == {
+        term: [number] for term, number in OF_THE_PAGE.items()
+    }
+    for term, number in OF_THE_PAGE.items():
+        title, words = WORKS[PAPER].places[f"section {number}"]
+        assert re.search(words, term, re.IGNORECASE), f"section {number} is {title!r}, which is not where {term} is"
