@@ -19,7 +19,7 @@ from mutations import ROOT, broken, outcome, prepare
 TESTS = {
     "masks": ["test_masks", "test_attention", "test_model"],
     "attention": ["test_attention", "test_layers", "test_decoding", "test_variants"],
-    "positions": ["test_positions", "test_model"],
+    "positions": ["test_positions", "test_model", "test_variants"],
     "layers": ["test_layers", "test_model", "test_variants"],
     "model": ["test_model", "test_decoding", "test_generate", "test_variants"],
     "next_token": ["test_next_token", "test_decoding"],

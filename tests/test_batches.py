@@ -78,6 +78,7 @@ def test_vocabulary_comes_back_from_json(words: Vocabulary, byte_pairs: Vocabula
 
 
 def test_vocabulary_refuses_what_cannot_be() -> None:
+    assert len(Vocabulary.of_byte_pairs(TEXTS, 260)) == 260
     with pytest.raises(ValueError, match="260 ids or more, got 259"):
         Vocabulary.of_byte_pairs(TEXTS, 259)
     foreign = Tokenizer(models.WordLevel({"[pad]": 0, "</s>": 1, "<unk>": 2}, unk_token="<unk>"))

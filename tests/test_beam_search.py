@@ -11,6 +11,7 @@ from tests.references import with_rules
 from tests.test_decoding import lively
 from tests.test_model import SMALL, random_ids, small
 from tfm_lib.beam import beam_hypotheses, beam_search
+from tfm_lib.beam import search as search_over_logits
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import NO_RULES, Rules
@@ -225,6 +226,8 @@ def test_unless_told_there_are_four_beams_and_no_rules(function):
     defaults = {name: p.default for name, p in signature(function).parameters.items() if p.kind == p.KEYWORD_ONLY}
     assert defaults == dict(num_beams=4, length_penalty=1.0, early_stopping=False, rules=NO_RULES)
     assert Rules(min_new_tokens=0, no_repeat_ngram_size=0) == NO_RULES
+    loop = {name: p.default for name, p in signature(search_over_logits).parameters.items()}
+    assert defaults.items() <= loop.items()
 
 
 def test_wrong_numbers_are_refused():

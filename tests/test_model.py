@@ -287,3 +287,8 @@ def test_ids_are_refused_with_the_fix_for_their_type_or_their_axes():
     ]:
         with pytest.raises(ValueError, match=words):
             embedding(bad)
+
+
+def test_a_configuration_is_given_by_name():
+    with pytest.raises(TypeError):
+        TransformerConfig(30)

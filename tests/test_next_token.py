@@ -1,5 +1,7 @@
 """What may come next, and with what probability."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 import torch
 
@@ -97,6 +99,17 @@ def test_half_precision_is_summed_in_single(dtype):
 def test_what_cannot_be_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         next_token_probs(LOGITS, **wrong)
+
+
+def test_the_tokens_that_just_reach_top_p_are_enough():
+    assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0]
+
+
+def test_rules_are_given_by_name_and_stay_as_they_are():
+    with pytest.raises(TypeError):
+        Rules(5)
+    with pytest.raises(FrozenInstanceError):
+        Rules().min_new_tokens = 5
 
 
 def test_rules_that_cannot_be_are_refused():

@@ -524,3 +524,8 @@ def test_a_run_goes_on_only_in_the_model_that_it_trained(tmp_path: Path) -> None
     state = load_checkpoint(tmp_path / "a.safetensors").state
     with pytest.raises(ValueError, match="was trained with a parameter .*; build the model that it was"):
         train(Recurrent(), EXAMPLES, RECIPE, start=state, progress=False)
+
+
+def test_the_optimizer_is_the_papers_and_fused() -> None:
+    defaults = training.make_optimizer(small_model()).defaults
+    assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)

@@ -116,13 +116,18 @@ def test_each_worker_draws_its_own_numbers_and_all_go_on_alike(alone: None) -> N
     assert drawn[0] != drawn[2] == drawn[4] and drawn[1] == drawn[3] == drawn[5]
 
 
-def test_one_worker_trains_as_one_process_does(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_worker_trains_as_one_process_does(
+    alone: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, take_step = [], workers._Team.take_step
+    monkeypatch.setattr(workers._Team, "take_step", lambda *args: steps.append(1) or take_step(*args))
     models, saved = [small_model(seed).double().eval() for seed in (0, 0)], []
     recipe = replace(RECIPE, steps=3)
     history = workers.train(models[0], EXAMPLES, recipe, save=saved.append)
     assert "3/3 steps" in capsys.readouterr().err and len(saved) == 2
     assert workers.train(models[1], EXAMPLES, recipe, progress=False).step == history.step
     assert capsys.readouterr().err == "" and distributed.is_initialized()
+    assert len(steps) == 6, "each step is the team's"
 
 
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])

@@ -102,7 +102,7 @@ def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):
         monkeypatch.setattr(writing, "ROWS", rows)
         together = toy.candidates(texts, 2, 3)
         assert [[c.text for c in of_text] for of_text in together] == [[c.text for c in of_text] for of_text in alone]
-    assert toy.candidates([]) == []
+    assert toy.candidates([]) == [] and [len(found) for found in toy.candidates(texts)] == [1] * len(texts)
 
 
 def test_there_are_no_more_candidates_than_texts_that_can_be_written(toy):
