@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.test_batches import bart_like
 from tests.test_decoding import lively
+from tests.test_model import small
 from tfm_lib import writing
 from tfm_lib.__main__ import main, parser
 from tfm_lib.beam import beam_search
@@ -103,6 +105,18 @@ def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):
         together = toy.candidates(texts, 2, 3)
         assert [[c.text for c in of_text] for of_text in together] == [[c.text for c in of_text] for of_text in alone]
     assert toy.candidates([]) == [] and [len(found) for found in toy.candidates(texts)] == [1] * len(texts)
+
+
+def test_padding_is_what_the_vocabulary_says():
+    model = small(vocab_size=7, tied=False, pad_id=1, start_id=2, eos_id=2).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.7, generator=torch.Generator().manual_seed(parameter.numel()))
+    summarizer, texts = Summarizer(model, bart_like()), ["flood", "flood closes bridge"]
+    alone = [summarizer.candidates([text], 2)[0] for text in texts]
+    for one, other in zip(alone, summarizer.candidates(texts, 2), strict=True):  # beside a longer text
+        assert [c.text for c in one] == [c.text for c in other]
+        assert [c.probability for c in one] == pytest.approx([c.probability for c in other])
 
 
 def test_there_are_no_more_candidates_than_texts_that_can_be_written(toy):

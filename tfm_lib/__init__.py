@@ -1,4 +1,4 @@
-"""The finished definitions of the course: what is taught, small enough to read from end to end.
+"""The finished definitions of the course. The model is five files, small enough to read from end to end.
 
 masks -> attention -> positions -> layers -> model    the model
 newsroom, pairs, vocabulary -> batches                its data

@@ -75,7 +75,7 @@ class Summarizer:
         return found
 
     def _candidates(self, rows: list[list[int]], count: int, beams: int) -> list[list[Candidate]]:
-        src = pad_rows(rows).to(next(self.model.parameters()).device)  # (B, S)
+        src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
         tokens, scores = beam_hypotheses(
             self.model, src, self.model.config.max_length, num_beams=beams, length_penalty=0.0
