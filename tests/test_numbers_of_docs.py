@@ -15,6 +15,7 @@ from tests import links, test_kill
 from tests.proof import cells, lint, numbers
 from tests.proof.prose import sentences
 from tfm_lib import newsroom
+from tfm_lib.lessons import LESSONS
 from tfm_lib.model import Transformer, TransformerConfig
 
 FILES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((links.ROOT / "docs").glob("*.md")))]
@@ -87,6 +88,10 @@ def an_exercise_has_three_cells() -> bool:
     return tagged.count("exercise") == 2 * tagged.count("solution") > 0
 
 
+def lesson_10_is_the_last() -> bool:
+    return LESSONS[-1].name == "10_scale"
+
+
 CODERS = ["encoder", "decoder"]
 SPEED = "test_benchmarks.py::test_the_readme_quotes_the_page"
 PENCIL = "test_landscape.py::test_the_pencil_gives_what_the_table_says"
@@ -108,6 +113,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "our beam search is 1.2 times as fast as BART's": SPEED,
         "five files of about 750 lines together": "test_benchmarks.py::test_the_readme_says_how_long_the_model_is",
         "kills a training 20 times": lambda: test_kill.KILLS == 20,
+        "| 10 Scale |": lesson_10_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -171,6 +177,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "70 billion parameters and four times as much text did better than 280 billion": Cited(
             "Hoffmann et al. 2022, abstract"
         ),
+        "The lessons end with 10": lesson_10_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -197,6 +204,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| length penalty | 6.1": SECTIONS,
         '"offset by one position" (3.1)': SECTIONS,
         "| weight tying | 3.4": SECTIONS,
+        "| 10, section 2 |": lesson_10_is_the_last,
+        "| 10, section 3 |": lesson_10_is_the_last,
         "(rows D to 2 D)": NAMES,
         "(rows 2 D to 3 D)": NAMES,
     },
@@ -210,8 +219,11 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 05 Layers | 45 | 6 in 81 |": MINUTES,
         "| 06 The full model | 45 | 7 in 94 |": MINUTES,
         "| 07 Training on toy summaries | 50 | 7 in 88 |": MINUTES,
-        "| 08 Decoding | 50 | 8 in 106 |": MINUTES,
-        "| 09 Speed and scale | 50 | 7 in 76 |": MINUTES,
+        "| 08 Decoding | 35 | 7 in 96 |": MINUTES,
+        "| 09 Speed | 50 | 7 in 66 |": MINUTES,
+        "| 10 Scale | 15 | 1 in 20 |": MINUTES,
+        "the others, and 09 and 10": lesson_10_is_the_last,
+        "and 09 and 10 for those": lesson_10_is_the_last,
         "415 minutes of reading, and 66 exercises in 810 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_teaching.py::"
         "test_a_lesson_closes_with_seven_to_ten_questions_the_first_three_among_them",

@@ -324,7 +324,7 @@ def test_a_lit_part_differs_in_frame_and_is_named(part):
         (ValueError, lambda: learning_curve([]), "run 'loss' has 0 steps and 0 losses"),
         (ValueError, lambda: learning_curve({"a": [1.0, float("inf")]}), "1 of them not finite"),
         (ValueError, lambda: learning_curve(SimpleNamespace(step=[1], loss=[1.0, 2.0])), "1 steps and 2 losses"),
-        (ValueError, lambda: course_map(10), "current is 10; wanted a lesson's number from 0 to 9"),
+        (ValueError, lambda: course_map(11), "current is 11; wanted a lesson's number from 0 to 10"),
         (
             ValueError,
             lambda: architecture(["encoder", "atention"]),

@@ -266,6 +266,10 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     store_static_forms({"type": "file", "content": "text"})
 
 
+def test_the_quiz_of_an_old_copy_asks_what_the_lesson_in_its_place_asks():
+    assert len(Page(quiz("09_speed_and_scale")).asked) == len(Page(quiz("09_speed")).asked)
+
+
 def test_widgets_load_only_with_the_quiz():
     modules = "tfm_lib.show.live, tfm_lib.ask.questions, tfm_lib.ask.flashcards"
     code = f"import sys, {modules}; print('ipywidgets' in sys.modules)"

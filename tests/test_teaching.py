@@ -38,7 +38,7 @@ def test_a_row_has_the_minutes_of_its_lesson(number):
     assert exercises == f"{len(found)} in {minutes}"
     assert f"Exercises: {minutes} minutes" in first
     named = re.findall(r"`(\w+)`", grading)
-    assert len(named) >= 2 and all(found[name].difficulty >= 2 and found[name].cases for name in named)
+    assert len(named) >= min(2, len(found)) and all(found[name].difficulty >= 2 and found[name].cases for name in named)
 
 
 def test_the_minutes_are_added_up():

@@ -59,12 +59,17 @@ LESSONS = (
            "violet", 45, 94, (1, 2), ("04", "05")),
     Lesson("07", "training_on_toy_summaries", "Training on toy summaries", "How does it learn\nto summarize?",
            "gray", 50, 88, (0, 2), ("06",)),
-    Lesson("08", "decoding", "Decoding", "How does it write,\nand how fast can it?",
-           "gray", 50, 106, (0, 1), ("07",)),
-    Lesson("09", "speed_and_scale", "Speed and scale", "Where does the time go,\nand what saves it?",
-           "gray", 50, 76, (0, 3), ("07",)),
+    Lesson("08", "decoding", "Decoding", "How does it\nchoose words?",
+           "gray", 35, 96, (0, 3), ("07",)),
+    Lesson("09", "speed", "Speed", "Where does the time go,\nand what saves it?",
+           "gray", 50, 66, (1, 3), ("08",)),
+    Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
+           "gray", 15, 20, (2, 3), ("09",)),
 )
 # fmt: on
+
+# Lessons of before, which learners may still have, and those that took their place.
+REPLACED = {"09_speed_and_scale": ("09_speed", "10_scale")}
 
 
 def course_file(name: str) -> Path:

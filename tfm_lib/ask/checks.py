@@ -30,11 +30,12 @@ def exercises(topic: str) -> list[Exercise]:
 
 
 def find(name: str) -> Exercise:
-    """The exercise of that name, such as "attention.scaled".
+    """The exercise of that name, such as "attention.scaled", or of one that it had before.
 
     Raises ValueError if there is none.
     """
     found = {exercise.name: exercise for topic in TOPICS for exercise in exercises(topic)}
+    name = progress_file.RENAMED.get(name, name)
     if name not in found:
         near = get_close_matches(str(name), found, n=1, cutoff=0.4) or sorted(found)[:1]
         raise ValueError(f"There is no exercise {name!r}. Did you mean {near[0]!r}?")
@@ -56,7 +57,7 @@ def check(name: str, answer: Any) -> None:
     verdict = judge(exercise, answer)
     print(verdict)
     try:
-        progress_file.record(progress_file.path(), name, verdict.state)
+        progress_file.record(progress_file.path(), exercise.name, verdict.state)
     except OSError as error:
         print(f"Your progress could not be kept: {error}")
 

@@ -6,6 +6,17 @@ from pathlib import Path
 
 from tfm_lib.files import write_whole
 
+# Exercises that were known by other names: learners' notebooks and progress files still have those.
+RENAMED = {
+    "decoding.ending": "speed.ending",
+    "speed_and_scale.table": "speed.table",
+    "speed_and_scale.padding": "speed.padding",
+    "speed_and_scale.fused": "speed.fused",
+    "speed_and_scale.accumulated": "speed.accumulated",
+    "speed_and_scale.segment": "speed.segment",
+    "speed_and_scale.unscaled": "speed.unscaled",
+    "speed_and_scale.ring": "scale.ring",
+}
 FILE = "progress.json"
 NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
 
@@ -16,14 +27,15 @@ def path() -> Path | None:
 
 
 def load(file: Path | None) -> dict[str, str]:
-    """The state of each exercise that was tried, "wrong" or "right", by name.
+    """The state of each exercise that was tried, "wrong" or "right", by the name that it has today.
 
-    A file that cannot be read is set aside under another name, and nothing in it is lost.
+    What was right under one of its names is right. A file that cannot be read is set aside under another name, and
+    nothing in it is lost.
     """
     if file is None or not file.exists():
         return {}
     try:
-        states = json.loads(file.read_text(encoding="utf-8"))
+        states: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(states, dict) or not set(map(str, states.values())) <= {"wrong", "right"}:
             raise ValueError
     except ValueError:
@@ -31,7 +43,8 @@ def load(file: Path | None) -> dict[str, str]:
         file.rename(aside)
         print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
         return {}
-    return states
+    tried = [(RENAMED.get(name, name), state) for name, state in states.items()]
+    return dict(tried) | {name: state for name, state in tried if state == "right"}
 
 
 def record(file: Path | None, name: str, state: str) -> None:

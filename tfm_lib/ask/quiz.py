@@ -6,7 +6,7 @@ from functools import partial
 from ipywidgets import Button, HBox, HTMLMath, VBox
 
 from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
-from tfm_lib.lessons import course_file
+from tfm_lib.lessons import REPLACED, course_file
 from tfm_lib.show.live import Live
 
 FOLDER = course_file("notebooks")
@@ -21,6 +21,7 @@ def quiz(lesson: str, opening: bool = False) -> Live:
     questions of "Read or skip?" are asked, and the last line says which of the two.
     Raises ValueError if there is no such lesson, its questions offer no choices, or it does not say where to go on.
     """
+    lesson = REPLACED.get(lesson, (lesson,))[0]
     names = sorted(path.stem for path in FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if lesson not in names:
         raise ValueError(f"no lesson {lesson!r}; there are {', '.join(names) or f'none in {FOLDER}'}")

@@ -199,109 +199,7 @@ def the_unlikely(probs: Tensor, p: float) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 4: a batch that ends. The model is a table: after token i comes best[i].
-
-
-def tables(draw: Draw) -> Iterator[Inputs]:
-    # 0 padding, 1 the end; 2 is followed by the end, 3 by 2, 4 by 3, 5 by itself.
-    table = {"best": torch.tensor([4, 3, 1, 2, 3, 5]), "eos": 1, "pad": 0}
-    for first, most in (([2], 4), ([2, 3], 4), ([3, 2], 4), ([4, 2, 3], 6), ([5, 2], 3), ([1, 4], 3), ([5], 5)):
-        yield {"first": torch.tensor(first), **table, "most": most}
-
-
-@exercise(
-    difficulty=2,
-    minutes=10,
-    trains="rows that end at different times",
-    right="A batch goes on until its last row has ended, and what has ended writes padding, not more text.",
-    cases=tables,
-)
-def ending(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    written, ended = [first], first == eos
-    while len(written) < most and not ended.all():
-        token = best[written[-1]].masked_fill(ended, pad)
-        written.append(token)
-        ended = ended | (token == eos)
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def any_ends_all(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Both mistakes are still there. The first: the loop stops as soon as *any* row has ended, and the others are cut
-    off."""
-    written = [first]
-    while len(written) < most and not (written[-1] == eos).any():
-        written.append(best[written[-1]])
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def writes_on(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """The loop now waits for every row. One mistake is left: a row that has ended goes on writing; it should get
-    padding."""
-    written, ended = [first], first == eos
-    while len(written) < most and not ended.all():
-        written.append(best[written[-1]])
-        ended = ended | (written[-1] == eos)
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You wait for a step in which *all* rows write the end; each ends at its own step, so remember which have."""
-    written = [first]
-    while len(written) < most and not (written[-1] == eos).all():
-        written.append(best[written[-1]])
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def always_most(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You never stop before `most` tokens; once every row has ended, there is nothing left to write."""
-    written, ended = [first], first == eos
-    while len(written) < most:
-        written.append(best[written[-1]].masked_fill(ended, pad))
-        ended = ended | (written[-1] == eos)
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def never_ends(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Your rows never end: nothing stops at `eos`, and nothing is padded."""
-    written = [first]
-    while len(written) < most:
-        written.append(best[written[-1]])
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def one_too_many(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Your rows may have one token more than `most`: the first token is one of them."""
-    return ending.reference(first, best, eos, pad, most + 1)
-
-
-@ending.mistake
-def the_last_step_only(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You pad only right after the end, and a step later the row comes back to life: once ended, always ended."""
-    written = [first]
-    while len(written) < most and not ((written[-1] == eos) | (written[-1] == pad)).all():
-        written.append(best[written[-1]].masked_fill(written[-1] == eos, pad))
-    return torch.stack(written, dim=1)
-
-
-@ending.mistake
-def end_instead_of_padding(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Your ended rows repeat the end sign; it comes once, and padding after it."""
-    written, ended = [first], first == eos
-    while len(written) < most and not ended.all():
-        token = best[written[-1]].masked_fill(ended, eos)
-        written.append(token)
-        ended = ended | (token == eos)
-    return torch.stack(written, dim=1)
-
-
-# ----------------------------------------------------------------------------------------------------
-# 5: the length penalty at which two texts are equal.
+# 4: the length penalty at which two texts are equal.
 
 
 @exercise(
@@ -346,7 +244,7 @@ def no_penalty() -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 6: which tokens would repeat n in a row?
+# 5: which tokens would repeat n in a row?
 
 
 def texts_and_n(draw: Draw) -> Iterator[Inputs]:
@@ -422,7 +320,7 @@ def with_repeats(written: list[int], n: int) -> list[int]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 7 and 8: beam search, and the best text. The model remembers one token: first[i], then after[i, j], as log p.
+# 6 and 7: beam search, and the best text. The model remembers one token: first[i], then after[i, j], as log p.
 
 
 def chains(draw: Draw) -> Iterator[Inputs]:

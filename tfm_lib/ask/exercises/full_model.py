@@ -419,7 +419,7 @@ def with_model(answer: Callable, seed: int, src: Tensor, most: int) -> dict[str,
     difficulty=4,
     minutes=30,
     trains="writing with a model, for a whole batch",
-    right="This is all of decoding; lesson 08 makes it fast, and chooses less greedily.",
+    right="This is all of decoding; lesson 08 chooses less greedily, and lesson 09 makes it fast.",
     cases=models_and_sources,
     call=with_model,
 )

@@ -61,7 +61,7 @@ def queries_among_keys(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=8,
     trains="a causal mask by comparison",
-    right="So it is in decoding, where the earlier keys are kept and only the newest words ask (lesson 08).",
+    right="So it is in decoding, where the earlier keys are kept and only the newest words ask (lesson 09).",
     cases=queries_among_keys,
     without=("tril", "triu", "tril_indices", "triu_indices"),
 )

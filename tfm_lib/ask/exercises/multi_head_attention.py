@@ -371,7 +371,7 @@ def heads_that_share(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=20,
     trains="reducing the new to the known",
-    right="A model that writes has to keep all keys and values (lesson 08), so many large ones share them in this way.",
+    right="A model that writes has to keep all keys and values (lesson 09), so many large ones share them in this way.",
     cases=heads_that_share,
 )
 def grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

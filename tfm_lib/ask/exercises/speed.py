@@ -74,7 +74,109 @@ def one_weight_a_key() -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 2: the share of padding
+# 2: a batch that ends. The model is a table: after token i comes best[i].
+
+
+def tables(draw: Draw) -> Iterator[Inputs]:
+    # 0 padding, 1 the end; 2 is followed by the end, 3 by 2, 4 by 3, 5 by itself.
+    table = {"best": torch.tensor([4, 3, 1, 2, 3, 5]), "eos": 1, "pad": 0}
+    for first, most in (([2], 4), ([2, 3], 4), ([3, 2], 4), ([4, 2, 3], 6), ([5, 2], 3), ([1, 4], 3), ([5], 5)):
+        yield {"first": torch.tensor(first), **table, "most": most}
+
+
+@exercise(
+    difficulty=2,
+    minutes=10,
+    trains="rows that end at different times",
+    right="A batch goes on until its last row has ended, and what has ended writes padding, not more text.",
+    cases=tables,
+)
+def ending(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        token = best[written[-1]].masked_fill(ended, pad)
+        written.append(token)
+        ended = ended | (token == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def any_ends_all(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Both mistakes are still there. The first: the loop stops as soon as *any* row has ended, and the others are cut
+    off."""
+    written = [first]
+    while len(written) < most and not (written[-1] == eos).any():
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def writes_on(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """The loop now waits for every row. One mistake is left: a row that has ended goes on writing; it should get
+    padding."""
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        written.append(best[written[-1]])
+        ended = ended | (written[-1] == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You wait for a step in which *all* rows write the end; each ends at its own step, so remember which have."""
+    written = [first]
+    while len(written) < most and not (written[-1] == eos).all():
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def always_most(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You never stop before `most` tokens; once every row has ended, there is nothing left to write."""
+    written, ended = [first], first == eos
+    while len(written) < most:
+        written.append(best[written[-1]].masked_fill(ended, pad))
+        ended = ended | (written[-1] == eos)
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def never_ends(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your rows never end: nothing stops at `eos`, and nothing is padded."""
+    written = [first]
+    while len(written) < most:
+        written.append(best[written[-1]])
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def one_token_too_many(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your rows may have one token more than `most`: the first token is one of them."""
+    return ending.reference(first, best, eos, pad, most + 1)
+
+
+@ending.mistake
+def the_last_step_only(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """You pad only right after the end, and a step later the row comes back to life: once ended, always ended."""
+    written = [first]
+    while len(written) < most and not ((written[-1] == eos) | (written[-1] == pad)).all():
+        written.append(best[written[-1]].masked_fill(written[-1] == eos, pad))
+    return torch.stack(written, dim=1)
+
+
+@ending.mistake
+def end_instead_of_padding(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
+    """Your ended rows repeat the end sign; it comes once, and padding after it."""
+    written, ended = [first], first == eos
+    while len(written) < most and not ended.all():
+        token = best[written[-1]].masked_fill(ended, eos)
+        written.append(token)
+        ended = ended | (token == eos)
+    return torch.stack(written, dim=1)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 3: the share of padding
 
 
 def plans(draw: Draw) -> Iterator[Inputs]:
@@ -145,7 +247,7 @@ def number_of_places(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> f
 
 
 # ----------------------------------------------------------------------------------------------------
-# 3: one fused call
+# 4: one fused call
 
 
 def hidden_keys(draw: Draw) -> Iterator[Inputs]:
@@ -233,7 +335,7 @@ def texts_taken_for_heads(query: Tensor, key: Tensor, value: Tensor, hidden: Ten
 
 
 # ----------------------------------------------------------------------------------------------------
-# 4: the batch in parts
+# 5: the batch in parts
 
 
 def parts_of_a_batch(draw: Draw) -> Iterator[Inputs]:
@@ -317,7 +419,7 @@ def sum_over_parts(weight: Tensor, parts: Parts) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 5: how many layers between two checkpoints?
+# 6: how many layers between two checkpoints?
 
 
 @exercise(
@@ -374,7 +476,7 @@ def one_too_few() -> int:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 6: a loss scale that finds itself
+# 7: a loss scale that finds itself
 
 
 def scaled_gradients(draw: Draw) -> Iterator[Inputs]:
@@ -468,75 +570,3 @@ def multiplied(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
     if not gradient.isfinite().all():
         return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
     return gradient.float() * scale, scale
-
-
-# ----------------------------------------------------------------------------------------------------
-# 7: the ring
-
-
-def places_in_the_ring(draw: Draw) -> Iterator[Inputs]:
-    for workers in (3, 2, 5):
-        for step in range(2 * (workers - 1)):
-            for worker in range(workers):
-                yield {"worker": worker, "step": step, "workers": workers}
-
-
-@exercise(
-    difficulty=4,
-    minutes=20,
-    trains="the ring of all-reduce, from a worker's place",
-    right="No worker needs a plan of the whole: from its number and the step it knows what to send and what will come.",
-    cases=places_in_the_ring,
-)
-def ring(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    return (worker - step) % workers, (worker - step - 1) % workers, step < workers - 1
-
-
-@ring.mistake
-def other_way_round(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """Your ring turns the other way: pieces go to the next higher worker, so that what you send has come from the next
-    lower one."""
-    return (worker + step) % workers, (worker + step + 1) % workers, step < workers - 1
-
-
-@ring.mistake
-def own_piece_always(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """You send your own piece again and again; send on what you received in the step before."""
-    return worker, (worker - 1) % workers, step < workers - 1
-
-
-@ring.mistake
-def receives_what_it_sends(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """You receive the piece that you send; your lower neighbor sends you another one. Which does it send?"""
-    return (worker - step) % workers, (worker - step) % workers, step < workers - 1
-
-
-@ring.mistake
-def not_round(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """Your pieces have negative numbers: behind piece 0 comes the last one. `%` closes the ring."""
-    return worker - step, worker - step - 1, step < workers - 1
-
-
-@ring.mistake
-def one_sum_too_many(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """You add once too often: after workers - 1 sendings a piece is complete, and the next one is a copy."""
-    return *ring.reference(worker, step, workers)[:2], step < workers
-
-
-@ring.mistake
-def always_added(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """You add in the second round too; there the pieces are complete, and the received one takes the old one's
-    place."""
-    return *ring.reference(worker, step, workers)[:2], True
-
-
-@ring.mistake
-def begins_late(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """You are one step ahead: in step 0 a worker sends the piece of its own number."""
-    return (worker - step - 1) % workers, (worker - step - 2) % workers, step < workers - 1
-
-
-@ring.mistake
-def from_above(worker: int, step: int, workers: int) -> tuple[int, int, bool]:
-    """What you send is right. What you receive comes from the next lower worker, and you took the next higher one."""
-    return (worker - step) % workers, (worker - step + 1) % workers, step < workers - 1
