@@ -19,7 +19,7 @@ BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 def results():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET)
+        return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
 
 def test_every_row_is_measured_and_reported(results, tmp_path):
@@ -93,7 +93,7 @@ def test_the_readme_says_how_long_the_model_is():
     files = [FOLDER.parent / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
-    assert "The model itself is five files of about 750 lines together" in readme and abs(lines - 750) < 0.05 * 750
+    assert "The model itself is five files of about 800 lines together" in readme and abs(lines - 800) < 0.05 * 800
 
 
 def test_the_readme_quotes_the_page():
@@ -104,10 +104,11 @@ def test_the_readme_quotes_the_page():
         "training, small, no dropout": "or {} times without dropout, of which torch's has more",
         "greedy, small, batch 32": "greedy decoding is {} times as fast for 32 texts",
         "greedy, small, batch 1": "and {} times for one",
-        "beam 4, small, batch 32": "our beam search is {} times as fast as BART's",
     }
     for name, words in quoted.items():
         assert words.format(f"{results[name]['tfm_lib']['median']:.1f}") in readme
+    beams = [f"{rows['tfm_lib']['median']:.1f}" for name, rows in results.items() if name.startswith("beam")]
+    assert f"our beam search is {min(beams)} to {max(beams)} times as fast as BART's" in readme
     for name in ("training, small, dropout", "training, small, no dropout", "training, larger, dropout"):
         assert abs(results[name]["tfm_lib"]["median"] - results[name]["transformers BART"]["median"]) < 0.1
     assert "BART in `transformers` trains as fast as ours" in readme
