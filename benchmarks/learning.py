@@ -7,6 +7,7 @@ from statistics import fmean
 
 import torch
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from benchmarks.peers import EOS, Shape, TorchTransformer, cross_entropy
 from tfm_lib.batches import Batch, Examples, pad_rows, plan_batches
@@ -30,7 +31,7 @@ class Budget:
 def measure(budget: Budget) -> dict:
     """For each model, a row a seed: steps and CPU seconds of training until the goal is met, or null."""
     rows: dict[str, list[dict]] = {}
-    for seed in budget.seeds:
+    for seed in tqdm(budget.seeds, "seeds", leave=False):
         task = newsroom(seed)
         vocabulary = task.vocabulary()
         examples = task.encode(task.splits.train, vocabulary)

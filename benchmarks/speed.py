@@ -9,6 +9,7 @@ import argparse
 import importlib.util
 import json
 import random
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from statistics import median
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
+from tqdm.auto import tqdm
 
 from benchmarks import learning, report
 from benchmarks.peers import BASELINE, PEERS, Ours, Shape, TorchTransformer
@@ -46,12 +48,15 @@ def installed() -> list[str]:
 
 
 def make_batch(shape: Shape, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random ids of uneven lengths, padded on the right: src (B, S), tgt (B, T + 1), which begins with START."""
+    """Random ids of uneven lengths, padded on the right: src (B, S), tgt (B, T + 1), which begins with START.
+
+    A single row has the full length, since nobody pads one text.
+    """
     draw = torch.Generator().manual_seed(0)
     src = torch.randint(3, shape.vocab_size, (rows, shape.source), generator=draw)
     tgt = torch.randint(3, shape.vocab_size, (rows, shape.target + 1), generator=draw)
     for ids, length in ((src, shape.source), (tgt, shape.target + 1)):
-        lengths = torch.randint(length // 2, length + 1, (rows, 1), generator=draw)
+        lengths = torch.randint(length // 2 if rows > 1 else length, length + 1, (rows, 1), generator=draw)
         ids[torch.arange(length) >= lengths] = 0
     tgt[:, 0] = 1
     return src, tgt
@@ -85,12 +90,31 @@ def decode(shape: Shape, rows: int, rounds: int) -> dict:
     return ratios(take_turns(tasks, rounds), BASELINE)
 
 
-def beam(shape: Shape, rows: int, rounds: int) -> dict:
-    """Beam search with four beams: ours and the transformers library's, relative to BART's."""
+def compiled(shape: Shape, rounds: int) -> dict:
+    """Greedy decoding of one text, as it is and with a compiled decoder, which writes the same tokens."""
+    src, _ = make_batch(shape, 1)
+    plain, quick = Ours(shape, 0.0).eval(), Ours(shape, 0.0).eval()
+    quick.load_state_dict(plain.state_dict())
+    quick.model.decoder.compile(dynamic=True)
+    begin = time.monotonic()
+    tokens = quick.greedy(src, NEW_TOKENS)
+    seconds = time.monotonic() - begin
+    if not tokens.equal(plain.greedy(src, NEW_TOKENS)):
+        raise ValueError("a compiled decoder writes other tokens")
+    torchs = TorchTransformer(shape, 0.0).eval()
+    models = {"tfm_lib": plain, "tfm_lib, compiled decoder": quick, BASELINE: torchs}
+    tasks = {name: partial(model.greedy, src, NEW_TOKENS) for name, model in models.items()}
+    rows = ratios(take_turns(tasks, rounds), BASELINE)
+    rows["tfm_lib, compiled decoder"]["seconds to compile"] = seconds
+    return rows
+
+
+def beam(shape: Shape, rows: int, length: int, rounds: int) -> dict:
+    """Beam search with four beams, `length` tokens: ours and the transformers library's, relative to BART's."""
     src, _ = make_batch(shape, rows)
     names = [name for name in installed() if name == "tfm_lib" or name.startswith("transformers")]
     models = {name: PEERS[name](shape, 0.0).eval() for name in names}
-    tasks = {name: partial(model.beam, src, NEW_TOKENS) for name, model in models.items()}
+    tasks = {name: partial(model.beam, src, length) for name, model in models.items()}
     baseline = "transformers BART" if "transformers BART" in tasks else "tfm_lib"
     return ratios(take_turns(tasks, rounds), baseline)
 
@@ -144,8 +168,10 @@ def check_equal(shape: Shape) -> float:
     return difference
 
 
-def measure(small: Shape, larger: Shape, rounds: int, lengths: Iterable[int], learn: learning.Budget) -> dict:
-    """Everything, as speed.json keeps it."""
+def measure(
+    small: Shape, larger: Shape, rounds: int, lengths: Iterable[int], learn: learning.Budget, compiling: bool
+) -> dict:
+    """Everything, as speed.json keeps it; compiling takes a C++ compiler and a minute."""
     missing = ", ".join(sorted(set(PEERS) - set(installed()))) or "none"
     measured_on = machine("torch", "transformers", "x-transformers", "d2l") | {"missing peers": missing}
     results: dict = {"machine": measured_on, "logits differ by": check_equal(small)}
@@ -156,16 +182,20 @@ def measure(small: Shape, larger: Shape, rounds: int, lengths: Iterable[int], le
         "greedy, small, batch 1": partial(decode, small, 1, rounds),
         "greedy, small, batch 32": partial(decode, small, 32, rounds),
         "greedy, larger, batch 32": partial(decode, larger, 32, max(3, rounds // 3)),
-        "beam 4, small, batch 32": partial(beam, small, 32, rounds),
+        "beam 4, small, 16 tokens": partial(beam, small, 32, 16, rounds),
+        "beam 4, small, 128 tokens": partial(beam, small, 32, 128, max(3, rounds // 3)),
+        "beam 4, larger, 16 tokens": partial(beam, larger, 32, 16, max(3, rounds // 3)),
+        "beam 4, larger, 128 tokens": partial(beam, larger, 32, 128, max(3, rounds // 3)),
         "attention": partial(attention_alone, lengths, 3),
         "learning": partial(learning.measure, learn),
     }
-    for name, step in steps.items():
-        begin = time.monotonic()
+    if compiling:
+        steps["greedy, small, batch 1, compiled"] = partial(compiled, small, rounds)
+    for name, step in (bar := tqdm(steps.items())):
+        bar.set_description(name)
         torch.manual_seed(0)
         random.seed(0)
         results[name] = step()
-        print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
     return results
 
 
@@ -176,7 +206,8 @@ def main() -> None:
     args = command.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    results = measure(SMALL, LARGER, args.rounds, LENGTHS, learning.Budget())
+    compiler = any(map(shutil.which, ("g++", "clang++", "cl")))
+    results = measure(SMALL, LARGER, args.rounds, LENGTHS, learning.Budget(), compiler)
     (args.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     report.write(results, args.out)
 

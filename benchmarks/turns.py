@@ -11,16 +11,18 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from tqdm.auto import tqdm
 
 
 def take_turns(tasks: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
-    """CPU seconds of one call of each task, a figure a round; a first round warms up and is thrown away.
+    """CPU seconds of one call of each task, a figure per round; a first round warms up and is thrown away.
 
-    The order is drawn anew in each round, so that other work on the machine hits all alike.
+    The order is drawn anew in each round, so that other work on the machine hits all alike. A bar on stderr says how
+    far it is, and the time that is left.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     order = list(tasks)
-    for round_ in range(rounds + 1):
+    for round_ in tqdm(range(rounds + 1), "rounds", leave=False):
         random.shuffle(order)
         for name in order:
             begin = time.process_time()

@@ -144,6 +144,22 @@ def test_the_kernel_takes_any_leading_axes():
     assert torch.allclose(attention(query[0], key[0], value[0], mask), by_formula[0], atol=1e-6)
 
 
+def test_a_long_causal_mask_never_reaches_the_kernel_and_any_other_does(monkeypatch):
+    given = []
+    kernel = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (given.append(k), kernel(*a, **k))[1])
+    monkeypatch.setattr(tfm_lib.attention, "LONG", 6)
+    query, key, value = torch.randn(3, 2, 4, 6, 8, dtype=torch.float64)
+    causal, almost = causal_mask(6), causal_mask(6)
+    almost[..., 5, 2] = False
+    for mask in (causal, almost, causal_mask(6).expand(2, 1, 6, 6)):
+        by_formula = attention_weights(query, key, mask) @ value
+        assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-12)
+    short = attention(query[:, :, :5], key[:, :, :5], value[:, :, :5], causal_mask(5))
+    assert torch.allclose(short, attention_weights(query, key, causal)[..., :5, :5] @ value[:, :, :5], atol=1e-12)
+    assert [call.get("is_causal", False) for call in given] == [True, False, False, False]
+
+
 def test_dropout_acts_on_the_weights_in_training_only():
     layer = MultiHeadAttention(8, 2, dropout=0.9)
     x = torch.randn(2, 5, 8)

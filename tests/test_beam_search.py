@@ -10,7 +10,7 @@ import torch
 from tests.references import with_rules
 from tests.test_decoding import lively
 from tests.test_model import SMALL, random_ids, small
-from tfm_lib.beam import beam_hypotheses, beam_search
+from tfm_lib.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.beam import search as search_over_logits
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
@@ -134,8 +134,44 @@ def test_the_source_is_encoded_and_projected_once_and_its_beams_share_it():
     key_proj = model.decoder.layers[0].cross_attention.key_proj
     key_proj.register_forward_hook(lambda m, args, out: projected.append(out.shape[:2].numel()))
     beam_search(model, random_ids(2, 5), 6, num_beams=3)
-    assert calls == ["encoder", (2, 1)] + [(6, 1)] * 5
-    assert projected == [2 * 5] + [0] * 5
+    assert calls == ["encoder", (2, 1)] + [(2, 3)] * 5
+    assert projected == [2 * 5]
+
+
+def test_nothing_that_the_caches_hold_is_ever_moved():
+    """Where no source leaves the batch, each buffer keeps its place, and what was written into it."""
+    model, held = small(eos_id=29, logits_bias=True).eval(), []
+    with torch.no_grad():
+        model.output.bias[29] = -100.0
+    writer = BeamWriter(model, random_ids(2, 5), 6, None, num_beams=3)
+    model.decoder.register_forward_hook(
+        lambda *_: held.append([c.all()[0] for two in writer.cache.layers for c in two])
+    )
+    search_over_logits(writer, 6, num_beams=3)
+    assert [keys[0].shape[2] for keys in held] == [1, 4, 7, 10, 13, 16] and all(k[1].shape[2] == 5 for k in held)
+    for keys in held:
+        for before, last in zip(keys, held[-1], strict=True):
+            assert before.data_ptr() == last.data_ptr() and torch.equal(before, last[:, :, : before.shape[2]])
+
+
+def test_beams_stand_side_by_side_and_a_mask_says_whose_past_a_key_is():
+    writer = BeamWriter(small().eval(), random_ids(2, 5), 6, None, num_beams=2)
+    steps = [[4, 5], [6, 7, 8, 9], [10, 11, 12, 13]]
+    chosen = [[0, 0, 1, 1], [1, 0, 2, 2]]  # of which row each beam goes on
+    for tokens, rows in zip(steps, [*chosen, None], strict=True):
+        writer.next_logits(torch.tensor(tokens))
+        if rows:
+            writer.select(torch.tensor(rows))
+    # Keys: the start token, two of step 1, two of step 2. The beams of source 0 changed places, source 1 has one twice.
+    assert writer.past.int().tolist() == [
+        [[1, 0, 1, 1, 0], [1, 1, 0, 0, 1]],
+        [[1, 1, 0, 1, 0], [1, 1, 0, 0, 1]],
+    ]
+    assert writer.source.tolist() == [0, 0, 1, 1] and writer.cache.length == 3
+    writer.cache.begin_step(2)
+    assert writer.cache.length == 3
+    at = writer.cache.positions(2, torch.device("cpu"))
+    assert at.query.tolist() == [3] and at.key.tolist() == [0, 1, 1, 2, 2, 3, 3]
 
 
 def test_sources_that_are_done_leave_the_batch():
@@ -145,8 +181,8 @@ def test_sources_that_are_done_leave_the_batch():
         model.decoder.register_forward_pre_hook(lambda _, args, rows=rows: rows.append(len(args[0])))
         src = random_ids(5, 7, high=8)
         beam_search(model, src, 12, num_beams=2, early_stopping=True)
-        assert rows[1:] == sorted(rows[1:], reverse=True) and set(rows[1:]) <= {2, 4, 6, 8, 10}
-        counts.append(len(set(rows[1:])))
+        assert rows == sorted(rows, reverse=True) and set(rows) <= {1, 2, 3, 4, 5}
+        counts.append(len(set(rows)))
     assert max(counts) > 2
 
 
@@ -169,7 +205,7 @@ class Scripted(Transformer):
 
     def decode(self, tgt, memory, *, src_mask, tgt_mask=None, cache=None):
         super().decode(tgt, memory, src_mask=src_mask, tgt_mask=tgt_mask, cache=cache)
-        return self.steps[min(cache.length, len(self.steps)) - 1].log().expand(len(tgt), 1, 8)
+        return self.steps[min(cache.length, len(self.steps)) - 1].log().expand(*tgt.shape, 8)
 
 
 def search(model, longest, **settings):

@@ -19,7 +19,7 @@ BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 def results():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET)
+        return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
 
 def test_every_row_is_measured_and_reported(results, tmp_path):
@@ -93,7 +93,7 @@ def test_the_readme_says_how_long_the_model_is():
     files = [FOLDER.parent / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
-    assert "The model itself is five files of about 750 lines together" in readme and abs(lines - 750) < 0.05 * 750
+    assert "The model itself is five files of about 800 lines together" in readme and abs(lines - 800) < 0.05 * 800
 
 
 def test_the_readme_quotes_the_page():

@@ -5,7 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfm_lib.masks import causal_mask, check_mask, length_mask, masked_softmax, padding_mask
+from tfm_lib.masks import (
+    causal_mask,
+    check_mask,
+    hides_only_the_future,
+    length_mask,
+    masked_softmax,
+    padding_mask,
+)
 
 FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -21,6 +28,23 @@ def test_causal_mask_is_the_lower_triangle():
 
 def test_causal_mask_with_a_past_has_the_last_rows_of_the_whole():
     assert torch.equal(causal_mask(2, past=3), causal_mask(5)[:, :, 3:])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 600), st.data())
+def test_the_causal_mask_is_known_and_one_with_any_other_cell_is_not(length, data):
+    mask = causal_mask(length)
+    assert hides_only_the_future(mask) and hides_only_the_future(mask[0, 0])
+    query, key = (data.draw(st.integers(0, length - 1)) for _ in range(2))
+    mask[:, :, query, key].logical_not_()
+    assert not hides_only_the_future(mask)
+
+
+def test_a_mask_of_several_rows_or_with_a_past_or_of_padding_is_not_the_causal_one():
+    assert not hides_only_the_future(causal_mask(4).expand(2, 1, 4, 4))
+    assert not hides_only_the_future(causal_mask(3, past=1))
+    assert not hides_only_the_future(torch.ones(4, 1, 1, 4, dtype=torch.bool))
+    assert not hides_only_the_future(causal_mask(4, device="meta"))
 
 
 def test_no_query_and_no_past_are_allowed_extremes():

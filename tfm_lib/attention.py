@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfm_lib.masks import check_mask, masked_softmax
+from tfm_lib.masks import check_mask, hides_only_the_future, masked_softmax
+
+LONG = 1024  # from so many positions on, it pays to look whether a mask is the causal one
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -35,6 +37,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
         raise ValueError(f"every key needs one value, got {key.shape[-2]} keys and {value.shape[-2]} values")
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]), query.device)
+        if mask.shape[-1] >= LONG and hides_only_the_future(mask):  # which the kernel does by itself, at half the cost
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         if query.device.type != "cpu":
             return _attention_by_any_kernel(query, key, value, mask, dropout)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
@@ -101,7 +105,10 @@ class AdditiveAttention(nn.Module):
 
 
 class Positions(NamedTuple):
-    """Where the queries and the keys of an attention stand in their texts, counted from 0: (T,) and (S,)."""
+    """Where the queries and the keys of an attention stand in their texts, counted from 0: (T,) and (S,).
+
+    One entry for all queries, (1,), says that they stand side by side at one position, as the beams of a source do.
+    """
 
     query: Tensor
     key: Tensor
@@ -119,11 +126,16 @@ class Cache(Protocol):
         """Take the new keys and values (B, H, new, K), give back all so far (B, H, S, K)."""
         ...
 
+    def all(self) -> tuple[Tensor, Tensor]:
+        """All keys and values so far (B, H, S, K)."""
+        ...
+
 
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each on its own slice of the projected vectors.
 
     query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
+    With a cache, key and value are those that it has not seen: there may be none of them, S = 0.
     positions are handed on to `attend`, which variants replace; the places of what a cache holds are not guessed.
     dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
     Raises ValueError where num_heads does not divide d_model, or dropout is not in [0, 1).
@@ -152,9 +164,7 @@ class MultiHeadAttention(nn.Module):
         positions: Positions | None = None,
     ) -> Tensor:
         query = self._split(self.query_proj(query))  # (B, H, T, K)
-        key, value = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, S, K)
-        if cache is not None:
-            key, value = cache.update(key, value)
+        key, value = self._keys_and_values(key, value, cache)  # (B, H, S, K)
         return self.output_proj(self._merge(self.attend(query, key, value, mask, positions)))  # (B, T, D)
 
     def attend(
@@ -173,8 +183,14 @@ class MultiHeadAttention(nn.Module):
         self.on_weights(weights)
         return F.dropout(weights, dropout) @ value
 
+    def _keys_and_values(self, key: Tensor, value: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
+        if cache is not None and not key.shape[1]:  # nothing is new: all were computed before
+            return cache.all()
+        key, value = self._split(self.key_proj(key)), self._split(self.value_proj(value))
+        return (key, value) if cache is None else cache.update(key, value)
+
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.width)).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
+        return x.view(*x.shape[:2], -1, self.width).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
 
     def _merge(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # (B, H, T, K) -> (B, T, H, K) -> (B, T, D)

@@ -6,9 +6,69 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfm_lib.decoding import Writer, after_the_end, evaluating
+from tfm_lib.attention import Positions
+from tfm_lib.decoding import DecoderCache, Writer, after_the_end, evaluating
 from tfm_lib.model import Transformer
 from tfm_lib.next_token import NO_RULES, Rules, log_softmax
+
+
+class BeamCache(DecoderCache):
+    """A cache in which a source's beams are tokens of one row, side by side at one position."""
+
+    def __init__(self, num_layers: int, max_length: int, memory_length: int, device: torch.device) -> None:
+        super().__init__(num_layers, max_length, memory_length)
+        self.steps = 0
+        self.at = torch.empty(0, dtype=torch.int64, device=device)  # (keys,), the position of each
+
+    def begin_step(self, beams: int) -> None:
+        """Give the tokens that come next, so many in each row, the next position."""
+        self.at = torch.cat([self.at, self.at.new_full((beams,), self.steps)])
+        self.steps += 1
+
+    @property
+    def length(self) -> int:
+        """Target positions that were decoded so far; a step that has begun is none of them."""
+        return self.steps - (self.layers[0][0].length < len(self.at))
+
+    def positions(self, new: int, device: torch.device) -> Positions:
+        """Where the tokens of this step stand, one position for all, and all keys with them."""
+        return Positions(self.at[-1:], self.at)
+
+
+class BeamWriter(Writer):
+    """A writer whose rows are beams, and whose cache never moves.
+
+    A source's beams are the tokens of one row, and a mask says whose past each key is. So when beams are chosen anew
+    only the mask changes, and what belongs to the source is there once for all its beams.
+    """
+
+    cache: BeamCache
+
+    def __init__(
+        self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None, num_beams: int
+    ) -> None:
+        super().__init__(model, src, max_new_tokens, src_mask)
+        most = 1 + num_beams * (max_new_tokens - 1)  # the start token, and then a token for each beam
+        self.cache = BeamCache(model.config.num_decoder_layers, most, src.shape[1], src.device)
+        self.past = torch.ones(len(src), 1, 0, dtype=torch.bool, device=src.device)  # (b, beams, keys)
+
+    def next_logits(self, token: Tensor) -> Tensor:
+        """Write one more token in each beam, (b * beams,) -> the logits of those that may follow, (b * beams, V)."""
+        ids = token.view(len(self.past), -1)  # (b, beams)
+        themselves = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
+        self.past = torch.cat([self.past, themselves], dim=2)
+        self.cache.begin_step(ids.shape[1])
+        mask = self.past[:, None]  # (b, 1, beams, keys)
+        logits = self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=mask, cache=self.cache)
+        return logits.flatten(0, 1)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with the beams `rows` (b * beams,), as many for each source; sources that have none leave."""
+        sources = (rows // self.past.shape[1]).unique_consecutive()  # (b,)
+        source, past = self.source[rows], self.past.flatten(0, 1)[rows].unflatten(0, (len(sources), -1))
+        if len(sources) < len(self.past):
+            super().select(sources)
+        self.source, self.past = source, past
 
 
 class Hypotheses(NamedTuple):
@@ -75,7 +135,7 @@ def beam_hypotheses(
     """
     rules.check(max_new_tokens)
     with evaluating(model):
-        writer = Writer(model, src, max_new_tokens, src_mask)
+        writer = BeamWriter(model, src, max_new_tokens, src_mask, num_beams)
         return search(writer, max_new_tokens, num_beams, length_penalty, early_stopping, rules)
 
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
+from tfm_lib.attention import Positions
 from tfm_lib.batches import Examples, pad_rows
 from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import Transformer
@@ -40,7 +43,11 @@ class KeyValueCache:
         self.key[:, :, self.length : end] = key
         self.value[:, :, self.length : end] = value
         self.length = end
-        return self.key[:, :, :end], self.value[:, :, :end]
+        return self.all()
+
+    def all(self) -> tuple[Tensor, Tensor]:
+        """All keys and values so far (B, H, length, K)."""
+        return self.key[:, :, : self.length], self.value[:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
         """Go on with the sequences `rows` (R,), in this order; one may be named several times."""
@@ -64,16 +71,28 @@ class DecoderCache:
         """Target positions that were decoded so far."""
         return self.layers[0][0].length
 
+    def positions(self, new: int, device: torch.device) -> Positions:
+        """Where `new` more tokens stand, one after the other, and all keys with them."""
+        return Positions.counted(new, self.length + new, self.length, device)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with the sequences `rows` (R,), in this order; one may be named several times."""
+        for own, cross in self.layers:
+            own.select(rows)
+            cross.select(rows)
+
 
 @contextmanager
 def evaluating(model: Transformer) -> Iterator[None]:
-    """The model as in eval(), without dropout; afterwards it has the mode that it had."""
-    was_training = model.training
-    model.eval()
+    """The model as in eval(), without dropout; afterwards each of its modules has the mode that it had."""
+    in_training = [module for module in model.modules() if module.training]
+    for module in in_training:
+        module.training = False
     try:
         yield
     finally:
-        model.train(was_training)
+        for module in in_training:
+            module.training = True
 
 
 class Writer:
@@ -98,7 +117,8 @@ class Writer:
         self.model, self.pad_id, self.eos_id = model, config.pad_id, config.eos_id
         self.start = src.new_full((len(src),), config.start_id)  # (B,)
         self.memory = model.encode(src, src_mask)  # (B, S, D)
-        self.src_mask = src_mask.expand(len(src), 1, 1, -1)
+        # Most single texts and whole batches of equal length have nothing to hide, and need no mask at each step.
+        self.src_mask: Tensor | Literal[True] = True if src_mask.all() else src_mask.expand(len(src), 1, 1, -1)
         self.source = torch.arange(len(src), device=src.device)  # which source each row belongs to
         self.cache = DecoderCache(config.num_decoder_layers, max_new_tokens, src.shape[1])
 
@@ -108,13 +128,10 @@ class Writer:
 
     def select(self, rows: Tensor) -> None:
         """Go on with the rows `rows` (R,), in this order; one may be named several times."""
-        source = self.source[rows]
-        if not source.equal(self.source):  # rows that keep their source keep its memory, too
-            self.source, self.memory, self.src_mask = source, self.memory[rows], self.src_mask[rows]
-            for _, cross in self.cache.layers:
-                cross.select(rows)
-        for own, _ in self.cache.layers:
-            own.select(rows)
+        self.source, self.memory = self.source[rows], self.memory[rows]
+        if self.src_mask is not True:
+            self.src_mask = self.src_mask[rows]
+        self.cache.select(rows)
 
 
 @torch.inference_mode()
@@ -130,7 +147,9 @@ def greedy(
 
     The start token is not among them. A row that has ended holds eos_id and then pad_id. The encoder runs once, and
     the decoder sees one new token a step. The model decodes as in eval(), whatever its mode, which it keeps.
-    Without a mask, the source tokens equal to pad_id are hidden.
+    Without a mask, the source tokens equal to pad_id are hidden. Where many texts are to be written one by one,
+    `model.decoder.compile(dynamic=True)`, once before the first, takes a minute and a C++ compiler, and makes each step
+    faster; the tokens stay the same.
     Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for, and for rules
     that can't be.
     """
@@ -142,13 +161,22 @@ def greedy(
 
 
 def summarize(
-    model: Transformer, vocabulary: Vocabulary, examples: Examples, max_new_tokens: int, batch_size: int = 64
+    model: Transformer,
+    vocabulary: Vocabulary,
+    examples: Examples,
+    max_new_tokens: int,
+    batch_size: int = 64,
+    *,
+    progress: bool = False,
 ) -> list[str]:
-    """The model's greedy summary of each article, in their order; articles of similar length are decoded together."""
+    """The model's greedy summary of each article, in their order; articles of similar length are decoded together.
+
+    progress: show on stderr how far it is, and the time that is left.
+    """
     device = next(model.parameters()).device
     order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
     texts = [""] * len(order)
-    for start in range(0, len(order), batch_size):
+    for start in tqdm(range(0, len(order), batch_size), "writing summaries", disable=not progress):
         rows = order[start : start + batch_size]
         src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
         for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
@@ -194,14 +222,16 @@ def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor
     written = token.new_full((len(token), 1 + max_new_tokens), writer.pad_id)
     written[:, 0] = token
     for length in range(1, max_new_tokens + 1):
-        logits = rules.forbid(writer.next_logits(token), written[writer.source, :length], writer.eos_id)
+        logits = writer.next_logits(token)
+        if rules != NO_RULES:
+            logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id)
         token = written[writer.source, length] = choose(logits)
-        goes_on = token != writer.eos_id
-        if not goes_on.any():
-            break
-        if not goes_on.all():  # rows that have ended leave the batch
-            token = token[goes_on]
-            writer.select(goes_on.nonzero().squeeze(1))
+        ended = token == writer.eos_id
+        if ended.any():  # rows that have ended leave the batch
+            if ended.all():
+                break
+            token = token[~ended]
+            writer.select((~ended).nonzero().squeeze(1))
     return written[:, 1 : length + 1]
 
 

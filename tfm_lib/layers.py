@@ -48,8 +48,11 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return x + self._drop(sublayer(self.norm(x)))
+        return self.norm(x + self._drop(sublayer(x)))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return self.dropout(x) if self.training else x  # at inference not even the call, of which there are many
 
 
 class EncoderLayer(nn.Module):

@@ -36,6 +36,17 @@ def causal_mask(length: int, past: int = 0, device: torch.device | str | None = 
     return (key <= query)[None, None]  # (1, 1, T, S)
 
 
+def hides_only_the_future(mask: Tensor) -> bool:
+    """Whether a mask (..., T, S) is `causal_mask(T)`, one for all rows and heads. On the meta device nobody knows."""
+    length = mask.shape[-1]
+    if mask.numel() != length**2 or mask.shape[-2] != length or mask.is_meta:
+        return False
+    key = torch.arange(length, device=mask.device)
+    # In blocks of queries, so that no second matrix of this size comes into being.
+    blocks = zip(mask.view(length, length).split(256), key[:, None].split(256), strict=True)
+    return all(block.equal(key <= query) for block, query in blocks)
+
+
 def length_mask(lengths: Tensor, max_length: int) -> Tensor:
     """True at the first `lengths` keys: (B,) -> (B, 1, 1, S), or one length a query: (B, T) -> (B, 1, T, S).
 

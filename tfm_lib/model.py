@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -90,23 +90,22 @@ class InputEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, ids: Tensor, past: int = 0) -> Tensor:
-        self._check(ids)
-        x = self.tokens(ids) * self.scale  # (B, T, D)
+        x = self._look_up(ids) * self.scale  # (B, T, D)
         return self.dropout(self.norm(self.positions(x, past)))  # (B, T, D)
 
-    def _check(self, ids: Tensor) -> None:
+    def _look_up(self, ids: Tensor) -> Tensor:
         if not ids.numel():
             raise ValueError(f"token ids of shape {tuple(ids.shape)} hold no token; a text needs one at least")
         if ids.dtype.is_floating_point:
             raise ValueError(f"token ids must be integers, got {ids.dtype}; use ids.long()")
         check_rank(ids)
-        if ids.device.type == "cpu":  # a GPU's kernel refuses such ids itself, and reading them back would wait for it
-            low, high = ids.aminmax()
-            if low < 0 or high >= self.tokens.num_embeddings:
-                raise ValueError(
-                    f"token ids must lie in 0..{self.tokens.num_embeddings - 1}, got {low} to {high}; "
-                    "encode the text with the vocabulary that this model was built for"
-                )
+        try:
+            return self.tokens(ids)
+        except IndexError:
+            raise ValueError(
+                f"token ids must lie in 0..{self.tokens.num_embeddings - 1}, got {ids.min()} to {ids.max()}; "
+                "encode the text with the vocabulary that this model was built for"
+            ) from None
 
 
 class Encoder(nn.Module):
@@ -135,6 +134,8 @@ class Past(Protocol):
     @property
     def layers(self) -> Sequence[tuple[Cache, Cache]]: ...  # for each: self-attention, cross-attention
 
+    def positions(self, new: int, device: torch.device) -> Positions: ...  # of so many more tokens, and of all keys
+
 
 class Decoder(nn.Module):
     """The target side: ids (B, T), memory (B, S, D) and two masks -> (B, T, D). The future is hidden besides."""
@@ -154,12 +155,15 @@ class Decoder(nn.Module):
         memory_mask: Tensor | None = None,
         cache: Past | None = None,
     ) -> Tensor:
+        length, device = ids.shape[-1], ids.device
         past = 0 if cache is None else cache.length
-        x = self.embedding(ids, past)  # (B, T, D)
-        length, device = ids.shape[1], ids.device
-        own = Positions.counted(length, past + length, past, device)
+        own = Positions.counted(length, length, device=device) if cache is None else cache.positions(length, device)
         positions = own, Positions(own.query, torch.arange(memory.shape[1], device=device))
-        if length > 1:  # a single token comes last, and has no future to hide
+        if len(own.query) == length:
+            x = self.embedding(ids, past)  # (B, T, D)
+        else:  # the tokens of a row stand side by side
+            x = self.embedding(ids.view(-1, 1), past).view(*ids.shape, -1)  # (B, T, D)
+        if len(own.query) > 1:  # a position that comes last has no future to hide
             future = causal_mask(length, past, device)  # (1, 1, T, past + T)
             mask = future if mask is None else future & mask
         if past:
@@ -228,12 +232,13 @@ class Transformer(nn.Module):
         tgt: Tensor,
         memory: Tensor,
         *,
-        src_mask: Tensor,
+        src_mask: Tensor | Literal[True],
         tgt_mask: Tensor | None = None,
         cache: Past | None = None,
     ) -> Tensor:
         """tgt (B, T), memory (B, S, D), src_mask broadcastable to (B, 1, 1, S) -> logits (B, T, V).
 
+        src_mask=True says that nothing in the memory is hidden, which is faster than a mask that says so.
         The mask that `encode` hid padding by can't be guessed from the memory: without one it raises TypeError.
         The future is always hidden. A mask of padding is never guessed from the target's ids,
         since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
@@ -243,4 +248,5 @@ class Transformer(nn.Module):
             raise TypeError(
                 "decode needs the mask by which encode hid padding, got None; pass padding_mask(src, config.pad_id)"
             )
-        return self.output(self.decoder(tgt, memory, mask=tgt_mask, memory_mask=src_mask, cache=cache))  # (B, T, V)
+        memory_mask = None if src_mask is True else src_mask
+        return self.output(self.decoder(tgt, memory, mask=tgt_mask, memory_mask=memory_mask, cache=cache))  # (B, T, V)

@@ -150,8 +150,8 @@ def _score(task: Task, model: Transformer, vocabulary: Vocabulary, folder: Path,
     for name, (splits, stories) in task.test_sets().items():
         examples = task.encode(splits.test, vocabulary)
         print(f"Scoring the {name}: {examples}", flush=True)
-        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary)
-        table = scoring.evaluate(summaries, splits, stories, made)
+        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary, progress=True)
+        table = scoring.evaluate(summaries, splits, stories, made, progress=True)
         shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts.append(f"The {name}\n{table}")
         if splits.test != splits.train and len(examples) < FEW:

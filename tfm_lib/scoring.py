@@ -9,6 +9,7 @@ from statistics import fmean
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
+from tqdm.auto import tqdm
 
 from tfm_lib.decoding import summarize  # noqa: F401, since notebooks import it from here, too
 from tfm_lib.newsroom import SLOTS, Story, read_slots
@@ -178,17 +179,20 @@ def evaluate(
     splits: Splits,
     stories: Sequence[Story] | None = None,
     made: Baselines | None = None,
+    *,
+    progress: bool = False,
 ) -> Table:
     """One table over the test set: the model's summaries beside the baselines.
 
     stories: those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
     made: the baselines, where they were made before, for another test set. What ROUGE counts is chosen by the
-    summaries of the training set, for the whole table.
+    summaries of the training set, for the whole table. progress: as in `summarize`.
     """
     made = made or Baselines(splits.train, splits.dev)
     references = [pair.summary for pair in splits.test]
     rows = {"model": list(summaries), **made.summarize([pair.article for pair in splits.test])}
-    scores = {name: score(texts, references, made.tokenizer) for name, texts in rows.items()}
+    rated = tqdm(rows.items(), "scoring", disable=not progress)
+    scores = {name: score(texts, references, made.tokenizer) for name, texts in rated}
     if stories is not None:
         slots = {name: fmean(slot_accuracy(texts, stories).values()) for name, texts in rows.items()}
         scores = {name: replace(row, slots=slots[name]) for name, row in scores.items()}
