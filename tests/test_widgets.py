@@ -566,7 +566,7 @@ def test_the_name_of_a_key_does_not_cover_its_disc():
     side = hand.pixels.shape[1] // 2
     filled = of_key(hand.pixels[:, side // 2 : side])
     tall, wide = (filled.any(axis).sum() for axis in (1, 0))
-    assert tall == pytest.approx(wide, abs=3) and tall > 10
+    assert tall == pytest.approx(wide, abs=5) and tall > 50  # the line into it takes a little of its width
 
 
 def test_the_square_stands_at_the_offset_and_hands_that_are_not_there_leave_nothing():
