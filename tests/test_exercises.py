@@ -360,7 +360,7 @@ def test_a_verdict_has_lines_that_fit_and_keep_their_columns():
     found = judge(positive, lambda x: refuses(x) or x.repeat(1, 2) if x is None or x.dim() > 1 else x.clamp(min=0))
     lines = str(found).splitlines()
     assert lines[0] == "✗ test_exercises.positive: not right yet." and lines[1] == f"  {found.why}"
-    assert all(len(line) <= 92 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
+    assert all(len(line) <= 88 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
 
 
 def broken_inside_the_package(x):

@@ -564,6 +564,28 @@ def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
     assert "outputs compared: this is the locked environment" in report
 
 
+def solved(solution: str):
+    """A lesson with an exercise, a folded solution, and a claim that holds where it took the place of the question."""
+    task = code('from tfm_lib.checks import check\n\nmy_crowd = ...\ncheck("attention.crowd", my_crowd)', "exercise")
+    folded = markdown(f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>")
+    folded.metadata["tags"] = ["solution"]
+    claimed = markdown("It is solved<!-- claim: my_crowd is not ... -->.")
+    return notebook(markdown("# A lesson"), code("from math import cosh as exp"), task, folded, claimed)
+
+
+def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below_still_true(tmp_path):
+    right = "from math import exp\n\nmy_crowd = exp(3) / (exp(3) + 20)"
+    solutions = {"right": right, "renamed": right.partition("\n\n")[2], "broken": "my_crowd = nowhere"}
+    for name, solution in solutions.items():
+        write(tmp_path / f"{name}.ipynb", solved(solution))
+    status, report = prove(tmp_path, "-k", "not lint", compared=False, TFM_GPU="1")
+    failures = report.partition("FAILURES")[2]
+    assert status == 1 and "right.ipynb" not in failures and "3 failed, 9 passed" in report, report
+    assert "renamed.ipynb, markdown cell 4" in failures and "\N{BALLOT X} attention.crowd: not right yet." in failures
+    assert "broken.ipynb, markdown cell 4" in failures and "NameError: name 'nowhere' is not defined" in failures
+    assert "It is solved.\nIts claim `my_crowd is not ...` is false" in failures
+
+
 def test_elsewhere_cells_run_and_claims_hold_but_outputs_are_not_compared(tmp_path):
     write(tmp_path / "faulty.ipynb", faulty_lesson())
     status, report = prove(tmp_path, compared=False, TFM_GPU="1")
