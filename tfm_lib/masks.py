@@ -102,7 +102,7 @@ def masked_softmax(scores: Tensor, mask_or_lengths: Tensor | None = None) -> Ten
         mask = _mask_from_lengths(mask, scores)
     check_mask(mask, scores.shape, scores.device)
     nothing_seen = ~mask.any(-1, keepdim=True)
-    # A row of only -inf would be NaN, in the gradient too: give such a row any finite scores, then weights of 0.
+    # Only -inf would be NaN, in the gradient too: any finite scores, then weights of 0.
     scores = scores.masked_fill(~mask, -torch.inf).masked_fill(nothing_seen, 0.0)
     return scores.softmax(-1).masked_fill(~mask, 0.0)
 
