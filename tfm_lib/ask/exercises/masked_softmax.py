@@ -286,7 +286,7 @@ def leaks(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
 
 @leaks.mistake
 def influences(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
-    """You report the influence of the past, too, which is allowed; a leak is a word that reaches a position before it."""
+    """You report the influence of the past, too, which is allowed; in a leak a word reaches an earlier position."""
     before, found = attend(x), []
     for key in range(len(x)):
         changed = x.clone()
