@@ -48,7 +48,7 @@ WORKS = {
             "section 6.1": ("Machine Translation", r"beam|length penalty"),
             "equation 1": ("Attention(Q, K, V)", r"softmax\(query key|`attention_weights`"),
             "figure 1": ("The Transformer - model architecture", r"whole encoder-decoder"),
-            "figure 2": ("Multi-Head Attention consists of several attention layers running in parallel", r"[Mm]ulti-head"),
+            "figure 2": ("Multi-Head Attention consists of several attention layers", r"[Mm]ulti-head"),
             "table 3": ("Variations on the Transformer architecture", r"base model"),
         },
     ),
