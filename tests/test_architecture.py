@@ -72,7 +72,7 @@ LONGER = {
     "workers": "torchrun's failures are told in a line, which takes a fifth of it",
     "newsroom": "every rule of the language in one place",
     "plots": "controls will leave it",
-    "drawings": "two drawings, all of it coordinates",
+    "drawings": "three drawings, all of it coordinates",
     "softmax_controls": "to be written anew",
     "summarizer_controls": "to be written anew",
 }

@@ -19,7 +19,7 @@ from PIL import Image
 
 from tfm_lib.lessons import LESSONS
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.show.drawings import PARTS, architecture, course_map
+from tfm_lib.show.drawings import PARTS, architecture, course_map, multi_head_attention
 from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 
@@ -57,6 +57,7 @@ FIGURES = {
     "map, last lesson": lambda: course_map(9),
     "architecture": architecture,
     "architecture, lit": lambda: architecture(list(PARTS)),
+    "multi-head attention": multi_head_attention,
 }
 every_figure = pytest.mark.parametrize("name", FIGURES)
 
