@@ -14,7 +14,8 @@ from tfm_lib.masks import check_mask, masked_softmax
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
     """How much each query attends to each key: softmax(query key^T / sqrt(K)).
 
-    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S) -> (..., T, S).
+    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S)
+    -> (..., T, S).
     Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
     """
     _check_widths(query, key)
