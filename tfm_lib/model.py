@@ -159,10 +159,8 @@ class Decoder(nn.Module):
         past = 0 if cache is None else cache.length
         own = Positions.counted(length, length, device=device) if cache is None else cache.positions(length, device)
         positions = own, Positions(own.query, torch.arange(memory.shape[1], device=device))
-        if len(own.query) == length:
-            x = self.embedding(ids, past)  # (B, T, D)
-        else:  # the tokens of a row stand side by side
-            x = self.embedding(ids.view(-1, 1), past).view(*ids.shape, -1)  # (B, T, D)
+        rows = ids if len(own.query) == length else ids.view(-1, 1)  # tokens that stand side by side: one in each row
+        x = self.embedding(rows, past).view(*ids.shape, -1)  # (B, T, D)
         if len(own.query) > 1:  # a position that comes last has no future to hide
             future = causal_mask(length, past, device)  # (1, 1, T, past + T)
             mask = future if mask is None else future & mask
