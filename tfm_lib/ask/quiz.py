@@ -19,7 +19,7 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
 
     A wrong choice is explained, and the reader chooses again; the last line counts. With `deeper` the questions of the
     second reading are asked. With `opening` only those of "Read or skip?" are, and the last line says which of the two;
-    without a kernel they can be read, with their choices and without their answers.
+    without a kernel the bare questions can be read.
     Raises ValueError if there is no such lesson, or it has no such questions with choices.
     """
     lesson = REPLACED.get(lesson, (lesson,))[0]
@@ -37,7 +37,7 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
     if not opening:
         return Live(_build(questions, _count), {"text/plain": f"Quiz: {run}; without a kernel, read them below."})
     said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
-    read = "\n\n".join([said, *(_to_read(n, question) for n, question in enumerate(questions, start=1))])
+    read = "\n".join([f"{said}\n", *(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))])
     return Live(_build(questions, _advice(_onward(lesson))), {"text/plain": said, "text/markdown": read})
 
 
@@ -104,12 +104,6 @@ def _html(markdown: str) -> str:
 def _count(attempts: list[Attempts]) -> str:
     solved, at_once = sum(a.solved for a in attempts), sum(a.at_once for a in attempts)
     return f"Score: {solved} of {len(attempts)} answered, {at_once} at the first try."
-
-
-def _to_read(number: int, question: Question) -> str:
-    """A question and its choices as Markdown."""
-    choices = "\n".join(f"- {choice.letter}: {choice.text}" for choice in question.choices)
-    return f"**{number}. {question.question}**\n\n{choices}"
 
 
 def _onward(name: str) -> str:
