@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
 
-from tests.proof import anatomy, author, environment, stamp
+from tests.proof import anatomy, author, environment, folds, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
@@ -70,6 +70,7 @@ def good_lesson():
     cells = [cell for cell in book.cells if cell.cell_type == "code"]
     for count, (cell, shown) in enumerate(zip(cells, [*outputs, printed("0.1\n")], strict=True), start=1):
         cell.execution_count, cell.outputs = count, shown
+    folds.fold(book)
     return book
 
 
@@ -511,6 +512,71 @@ def test_every_lesson_is_stamped():
         book = read(path)
         stamp.stamp(book, path.name, stamp.repository())
         assert book == read(path), f"{path.name}: run `make stamp`"
+
+
+# ---- folds
+
+
+def drawing_lesson():
+    """A lesson that draws, prints source, shows a control, and keeps in a drawing cell what a later cell needs."""
+    of_picture = [*figure(png("red")), output("display_data", data={"text/html": "<p>One red pixel.</p>"}, metadata={})]
+    drawn = {
+        "axes = 1\nFigure()": of_picture,
+        "import inspect\n\nprint(inspect.getsource(f))": printed("def f():\n    pass\n"),
+        "rows = [2]\nFigure()": of_picture,
+        "for axes in rows:\n    print(axes)": printed("2\n"),
+        "Figure(), print(1)": [*of_picture, *printed("1\n")],
+        "def draw():\n    return rows": [],
+        "x = 3": [],
+        "mask_control()": of_picture,
+    }
+    book = notebook(markdown("# A lesson"), *map(code, drawn), markdown("## Deeper: more"))
+    for cell, outputs in zip(book.cells[1:], drawn.values(), strict=False):
+        cell.outputs = outputs
+    book.cells[-1].metadata["tags"] = ["deeper"]
+    book.cells[-2].id = "control-mask"
+    return book
+
+
+def test_drawings_and_printed_source_are_folded_under_a_title_and_what_others_need_stays_open():
+    book = drawing_lesson()
+    folds.fold(book)
+    titles = [c.source.split("\n")[0] for c in book.cells if "cellView" in c.metadata]
+    assert titles == ["# @title Drawing", "# @title Source of the package"]
+    assert book.cells[1].source == "# @title Drawing\naxes = 1\nFigure()"
+    assert book.cells[1].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
+    assert book.cells[-1].metadata["jp-MarkdownHeadingCollapsed"] is True
+    again = deepcopy(book)
+    folds.fold(again)
+    assert again == book and list(folds.fold_findings(book)) == []
+
+
+def test_a_fold_that_is_wrong_is_found_and_mended():
+    book = drawing_lesson()
+    assert list(folds.fold_findings(book)) == [
+        *(f"cell {place} is to be folded: `make stamp` does it" for place in (2, 3, 10))
+    ]
+    folds.fold(book)
+    book.cells[1].outputs = printed("2\n")
+    book.cells[2].metadata["jupyter"]["outputs_hidden"] = False
+    assert list(folds.fold_findings(book)) == ["cell 2 is to be open: `make stamp` does it"]
+    folds.fold(book)
+    assert book.cells[1].source == "axes = 1\nFigure()" and book.cells[1].metadata == {}
+    assert book.cells[2].metadata["jupyter"] == {"outputs_hidden": False, "source_hidden": True}
+
+
+def test_a_title_by_hand_folds_any_cell():
+    book = notebook(code("# @title Ten helpers\nx = 1"))
+    folds.fold(book)
+    assert book.cells[0].source == "# @title Ten helpers\nx = 1" and "cellView" in book.cells[0].metadata
+
+
+def test_the_title_of_a_fold_is_no_line_of_its_code():
+    book = good_lesson()
+    cell = cell_with(book, "print(scores)")
+    cell.source = "# @title Long\n" + "x = 1\n" * 24 + "print(scores)"
+    folds.fold(book)
+    assert lint(book) == []
 
 
 # ---- with kernels: what a run of pytest says, and what `make lessons` writes

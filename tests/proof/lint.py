@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
+from tests.proof.folds import TITLE, fold_findings
 from tests.proof.numbers import numbers_in
 from tests.proof.order import order_findings
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
@@ -33,8 +34,8 @@ KNOWN_TAGS = {
     "exercises": "the imports of the section of exercises",
     "solution": "the hints and the solution of an exercise, folded",
 }
-# The last one shows a section collapsed in JupyterLab.
-CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
+# The last one shows a section collapsed in JupyterLab, the one before it a cell in Colab.
+CELL_METADATA = {"tags", "reason", "jupyter", "cellView", "jp-MarkdownHeadingCollapsed"}
 MEND = (
     "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, "
     "or `<!-- cited: SOURCE -->` if someone else measured it"
@@ -144,7 +145,7 @@ def source_findings(book: NotebookNode) -> Iterator[str]:
             yield f"{here} holds a path of one machine ({found[0]}...)"
         if cell.cell_type != "code":
             continue
-        lines = sum(1 for line in cell.source.splitlines() if line.strip())
+        lines = sum(1 for line in cell.source.splitlines() if line.strip() and not line.startswith(TITLE))
         if not lines:
             yield f"{here} is empty"
         if lines > MAX_LINES:
@@ -305,6 +306,7 @@ BOOK: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
     "execution": execution_findings,
     "output": output_findings,
     "source": source_findings,
+    "fold": fold_findings,
     "caption": caption_findings,
     "bounds": bound_findings,
 }

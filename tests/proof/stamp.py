@@ -1,4 +1,4 @@
-"""The first code cell of every lesson and its Colab badge, both made from the address in pyproject.toml."""
+"""The first code cell of every lesson and its Colab badge, made from the address in pyproject.toml; and its folds."""
 
 import re
 import tomllib
@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import code, code_cells
 from tests.proof.environment import ROOT
+from tests.proof.folds import fold
 
 SETUP_ID = "setup"
 ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9_-]")
@@ -74,7 +75,7 @@ def is_setup(cell: NotebookNode) -> bool:
 
 
 def stamp(book: NotebookNode, name: str, address: str) -> None:
-    """Writes badge and first code cell into a lesson; the badge stands after the line under the title.
+    """Writes badge, first code cell and folds into a lesson; the badge stands after the line under the title.
 
     Raises ValueError if the lesson does not begin with a title cell.
     """
@@ -95,3 +96,4 @@ def stamp(book: NotebookNode, name: str, address: str) -> None:
     first_code = next((place for place, cell in enumerate(book.cells) if cell.cell_type == "code"), len(book.cells))
     book.cells.insert(first_code, setup)
     setup.source = setup_source(address)
+    fold(book)
