@@ -26,6 +26,7 @@ KNOWN_TAGS = {
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
+    "opening": "a question that is asked before the lesson, too",
     "exercise": "the text of an exercise, and the code cell with the learner's answer",
     "exercises": "the imports of the section of exercises",
     "solution": "the hints and the solution of an exercise, folded",
