@@ -199,6 +199,7 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
     checks.progress()
     shown = capsys.readouterr().out
     assert re.search(rf"✓ {first.partition('.')[2]} ", shown) and re.search(rf"✗ {second.partition('.')[2]} ", shown)
+    assert max(map(len, shown.splitlines())) <= 88, "no lesson shows a longer line"
 
     Path("progress.json").write_text('{"cut')
     checks.check(second, solution(second))

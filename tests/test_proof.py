@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
 
-from tests.proof import author, environment, stamp
+from tests.proof import anatomy, author, environment, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
@@ -472,7 +472,7 @@ def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("it ran a command"))
     source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 14
+    assert len(source.splitlines()) <= 17 and max(map(len, source.splitlines())) <= anatomy.COLUMNS
     exec(compile(source, "setup", "exec"), {})
     assert not list(tmp_path.iterdir())
 

@@ -195,7 +195,7 @@ def test_a_lesson_has_a_quiz_for_each_of_its_parts_in_their_order(lesson):
 
 
 def test_the_static_form_says_how_to_get_the_quiz(lessons):
-    where = "Run this cell to choose your answers; without a kernel, read them below."
+    where = "Run this cell to choose; without a kernel, read them below."
     assert repr(quiz("01_x")) == f"Quiz: 3 questions. {where}"
     assert repr(quiz("01_x", deeper=True)) == f"Quiz: 1 question. {where}"
     [shown] = bundles(closing := quiz("01_x"))

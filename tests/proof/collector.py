@@ -11,7 +11,7 @@ import pytest
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, find_metadata_tags
 
-from tests.proof import environment
+from tests.proof import anatomy, environment
 from tests.proof.cells import read, tags
 from tests.proof.lint import lint, where
 from tests.proof.lists import list_findings
@@ -72,7 +72,7 @@ class Lint(pytest.Item):
 
     def runtest(self) -> None:
         book = self.parent.nb
-        found = [*lint(book), *list_findings(self.path, book)]
+        found = [*lint(book), *list_findings(self.path, book), *anatomy.of_course(self.path, book)]
         for cell in book.cells:
             if cell.cell_type == "markdown":
                 found += [*stale_links(cell.source, self.path), *missing_sections(cell.source, self.path)]

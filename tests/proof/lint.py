@@ -27,6 +27,8 @@ KNOWN_TAGS = {
     "expects-nan": "the nan or inf is what the lesson shows",
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
     "opening": "a question that is asked before the lesson, too",
+    "deeper": "the heading of a section of the second reading",
+    "guess": "what the reader is to guess first: learners' copies come without this output",
     "exercise": "the text of an exercise, and the code cell with the learner's answer",
     "exercises": "the imports of the section of exercises",
     "solution": "the hints and the solution of an exercise, folded",

@@ -33,10 +33,10 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
         tags = "'question' and 'opening'" if opening else "'question'"
         raise ValueError(f"{lesson} has no {kind} with choices; add them to its cells with the tag {tags}")
     count = len(questions)
-    run = f"{count} question{'s' * (count != 1)}. Run this cell to choose your answers"
+    run = f"{count} question{'s' * (count != 1)}. Run this cell to choose"
     if not opening:
         return Live(_build(questions, _count), {"text/plain": f"Quiz: {run}; without a kernel, read them below."})
-    said = f"Read or skip? {run}; they are explained where the questions return, at the end."
+    said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
     read = "\n\n".join([said, *(_to_read(n, question) for n, question in enumerate(questions, start=1))])
     return Live(_build(questions, _advice(_onward(lesson))), {"text/plain": said, "text/markdown": read})
 
