@@ -7,6 +7,7 @@ may look. Source: Vaswani et al. 2017; numbers in docstrings are the paper's sec
 """
 
 import math
+from itertools import takewhile
 
 import torch
 import torch.nn.functional as F
@@ -185,8 +186,8 @@ def train(model, src, rows):
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     model.train()
     for step in range(1, STEPS + 1):
-        rate = PEAK_RATE * min(step / WARMUP_STEPS, (WARMUP_STEPS / step) ** 0.5)
-        optimizer.param_groups[0]["lr"] = rate
+        up, down = step / WARMUP_STEPS, (STEPS + 1 - step) / (STEPS + 1 - WARMUP_STEPS)
+        optimizer.param_groups[0]["lr"] = PEAK_RATE * min(up, down)
         logits = model(src, decoder_input).flatten(0, 1)  # (B T, V)
         loss = F.cross_entropy(logits, labels.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
@@ -222,7 +223,7 @@ def main():
     train(model, src, pad(rows))
     written = greedy(model, src).tolist()
     for row, summary in zip(written, SUMMARIES, strict=True):
-        text = " ".join(words[i] for i in row if i > EOS)
+        text = " ".join(words[i] for i in takewhile(lambda i: i != EOS, row))
         print("right:" if text == summary else "WRONG:", text)
 
 

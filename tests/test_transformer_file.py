@@ -1,4 +1,4 @@
-"""docs/transformer.py, the whole course in one file to copy: the package's model under the same names, and it learns."""
+"""docs/transformer.py, the whole in one file to copy: it is the package's model under the same names, and it learns."""
 
 import ast
 

@@ -29,7 +29,6 @@ NOT_YET = {
     "positional_encoding",
     "layers",
     "full_model",
-    "training_on_toy_summaries",
     "decoding",
     "speed_and_scale",
     "speed",
