@@ -70,6 +70,9 @@ def prepare(cell: NotebookNode) -> None:
     if kind:
         cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         about |= {"code_prompt_show": f"Show the {kind}", "code_prompt_hide": f"Hide the {kind}"}
+    if cell.metadata.get("jupyter", {}).get("outputs_hidden"):  # folded in JupyterLab, and so here
+        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-output"]
+        about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:
             raise ValueError(

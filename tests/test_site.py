@@ -86,15 +86,17 @@ def picture(alt: str | None) -> nbformat.NotebookNode:
     return new_output("display_data", {"image/png": "", "text/plain": "a picture"}, metadata=about)
 
 
-def test_machinery_is_folded_and_nothing_else():
+def test_machinery_and_outputs_that_are_hidden_are_folded_and_nothing_else():
     _, _, *cells = lesson(
         new_code_cell("import sys", id=SETUP_ID),
         new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell("print(whole_file)", metadata={"jupyter": {"outputs_hidden": True}}),
         new_code_cell("print(1)"),
     )
-    assert [cell.metadata.get("tags", []) for cell in cells] == [["hide-input"], ["kept", "hide-input"], []]
+    tags = [cell.metadata.get("tags", []) for cell in cells]
+    assert tags == [["hide-input"], ["kept", "hide-input"], ["hide-output"], []]
     prompts = [cell.metadata["mystnb"].get("code_prompt_show") for cell in cells]
-    assert prompts == ["Show the set-up", "Show the code of the quiz", None]
+    assert prompts == ["Show the set-up", "Show the code of the quiz", "Show the output", None]
 
 
 def test_a_picture_carries_its_alt_text():
