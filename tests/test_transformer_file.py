@@ -71,7 +71,7 @@ def test_it_needs_torch_and_nothing_of_the_course():
     imports = [node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module for node in imports if isinstance(node, ast.ImportFrom)}
-    assert {module.partition(".")[0] for module in modules} == {"math", "torch"}
+    assert {module.partition(".")[0] for module in modules} == {"itertools", "math", "torch"}
 
 
 def test_it_reads_on_a_few_screens_whose_lines_nothing_cuts_off():
