@@ -77,6 +77,9 @@ def prepare(cell: NotebookNode) -> None:
         tags = [*tags, "hide-output"]
         ask = "What do you expect? Open to see the {type}"  # "output", unless the code is folded as well
         about |= {"code_prompt_show": ask, "code_prompt_hide": "Hide the {type}"}
+    if cell.metadata.get("jupyter", {}).get("outputs_hidden"):  # folded in JupyterLab, and so here
+        tags = [*tags, "hide-output"]
+        about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
     cell.metadata["tags"] = tags
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:

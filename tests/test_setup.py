@@ -226,7 +226,7 @@ def installed(tmp_path_factory) -> Path:
 def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
     with (ROOT / "pyproject.toml").open("rb") as file:
         brought = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
-    assert brought == {"notebooks": "tfm_lib/notebooks", "benchmarks": "tfm_lib/benchmarks"}
+    assert brought == {name: f"tfm_lib/{name}" for name in ("notebooks", "benchmarks", "docs")}
 
 
 @pytest.mark.parametrize(

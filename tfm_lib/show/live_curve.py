@@ -27,7 +27,7 @@ class LiveCurve(Live):
         (self._line,) = self._axes.plot([], [], "-", color=COLORS[0])
         (self._end,) = self._axes.plot([], [], "o", color=COLORS[1], ms=7, clip_on=False)
         self._screen = Screen(figure, [self._line, self._end], seldom=[self._axes.yaxis])
-        text = f"The learning curve of {steps} steps. Run this cell and the training after it to watch it grow."
+        text = f"The learning curve of {steps} steps. Run this cell and the training to watch it grow."
         super().__init__(VBox([self._screen.image, self._screen.words]), {"text/plain": text})
 
     def __call__(self, state: State) -> None:
