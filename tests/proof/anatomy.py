@@ -25,7 +25,6 @@ NOT_YET = {
     "start_here",
     "decoding",
     "speed_and_scale",
-    "speed",
     "scale",
 }
 MOST_WORDS, MOST_CELLS, MOST_AGREEMENTS, MOST_MINUTES = 3000, 50, 3, 30
