@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
 
-from tests.proof import author, environment, stamp
+from tests.proof import anatomy, author, environment, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
@@ -472,7 +472,7 @@ def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("it ran a command"))
     source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 14
+    assert len(source.splitlines()) <= 17 and max(map(len, source.splitlines())) <= anatomy.COLUMNS
     exec(compile(source, "setup", "exec"), {})
     assert not list(tmp_path.iterdir())
 
@@ -562,6 +562,28 @@ def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
     assert "a picture is not the one in the file: 100.00% of the pixels differ, by up to 255 of 255" in report
     assert "The first is near 70.\nIt writes 70, and `scores[0]` is 62. Mend it in one of three ways" in report
     assert "outputs compared: this is the locked environment" in report
+
+
+def solved(solution: str):
+    """A lesson with an exercise, a folded solution, and a claim that holds where it took the place of the question."""
+    task = code('from tfm_lib.checks import check\n\nmy_crowd = ...\ncheck("attention.crowd", my_crowd)', "exercise")
+    folded = markdown(f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>")
+    folded.metadata["tags"] = ["solution"]
+    claimed = markdown("It is solved<!-- claim: my_crowd is not ... -->.")
+    return notebook(markdown("# A lesson"), code("from math import cosh as exp"), task, folded, claimed)
+
+
+def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below_still_true(tmp_path):
+    right = "from math import exp\n\nmy_crowd = exp(3) / (exp(3) + 20)"
+    solutions = {"right": right, "renamed": right.partition("\n\n")[2], "broken": "my_crowd = nowhere"}
+    for name, solution in solutions.items():
+        write(tmp_path / f"{name}.ipynb", solved(solution))
+    status, report = prove(tmp_path, "-k", "not lint", compared=False, TFM_GPU="1")
+    failures = report.partition("FAILURES")[2]
+    assert status == 1 and "right.ipynb" not in failures and "3 failed, 9 passed" in report, report
+    assert "renamed.ipynb, markdown cell 4" in failures and "\N{BALLOT X} attention.crowd: not right yet." in failures
+    assert "broken.ipynb, markdown cell 4" in failures and "NameError: name 'nowhere' is not defined" in failures
+    assert "It is solved.\nIts claim `my_crowd is not ...` is false" in failures
 
 
 def test_elsewhere_cells_run_and_claims_hold_but_outputs_are_not_compared(tmp_path):

@@ -22,6 +22,7 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
 from tests import links
 from tests.proof import environment, lint, references, values
+from tests.proof.anatomy import anatomy_findings
 from tests.proof.cells import METADATA, code_cells, read, tags, write
 from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
 from tests.proof.lists import list_findings, list_of, listing
@@ -137,6 +138,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
     for kind, of_book in BOOK.items():
         yield from (("", kind, finding) for finding in of_book(book))
     yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
+    yield from (("", "form", finding) for finding in anatomy_findings(book))
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
         for kind, of_prose in PROSE.items():
             yield from ((cell.id, kind, finding) for finding in of_prose(cell.source))

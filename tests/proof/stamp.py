@@ -14,29 +14,31 @@ ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 HERE = """\
-# Set-up: where the course is installed, this cell has nothing to do.
+# @title Set-up: where the course is installed, this cell has nothing to do
 from importlib.util import find_spec
 
 if find_spec("tfm_lib") is None:
-    raise ModuleNotFoundError(
-        "tfm_lib is missing. Clone the course, run `make lab` in its folder, and open this lesson there."
-    )
+    how = "Clone the course, run `make lab` in its folder, and open this lesson there."
+    raise ModuleNotFoundError(f"tfm_lib is missing. {how}")
 """
 COLAB = """\
-# Set-up: where the course is installed, this cell has nothing to do. In Colab it takes less than a minute.
+# @title Set-up: where the course is installed, this cell has nothing to do
 import subprocess
 import sys
 from importlib import metadata, util
 
 pip = [sys.executable, "-m", "pip"]
 if util.find_spec("tfm_lib") is None:
-    print("The course is being installed. To keep your work: File > Save a copy in Drive.")
-    subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
+    print("Installing the course. To keep your work: File > Save a copy in Drive")
+    course = ["git+ADDRESS", "d2l==1.0.3"]
+    subprocess.run([*pip, "install", "-q", "--no-deps", *course], check=True)
 wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
-if missing := [need for need in wanted if not any(metadata.distributions(name=need.split(">=")[0]))]:
+found = metadata.distributions
+if missing := [need for need in wanted if not any(found(name=need.split(">=")[0]))]:
     with open("already_here.txt", "w") as here:  # these packages stay as they are
         subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
-    subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", "-c", here.name, *missing], check=True)
+    as_before = ["--no-warn-conflicts", "-c", here.name]
+    subprocess.run([*pip, "install", "-q", *as_before, *missing], check=True)
 """
 
 

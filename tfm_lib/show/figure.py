@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -15,7 +15,7 @@ from cycler import cycler
 from matplotlib import figure
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 from torch import Tensor
@@ -23,10 +23,51 @@ from torch import Tensor
 PAGE_WIDTH = 7.4  # inches; shown as 740 pixels, the width of a notebook's text
 CSS_PIXELS_PER_INCH = 100
 INK, QUIET, PALE = "#1f2933", "#52606d", "#d9dee4"
-# Okabe and Ito's colors, which color-blind readers tell apart; each line style goes with one of them.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#8a4f9e", "#b07d00", "#3a3a3a")
+# After Okabe and Ito: color-blind readers tell apart what meets in one picture. Each goes with a line style.
+_BLUE, _VERMILION, _GREEN = ("#0072b2", "#d3e5f6"), ("#d55e00", "#fbe3c8"), ("#009e73", "#d5ecd9")
+_PURPLE, _OLIVE, _TEAL = ("#6b2f86", "#e6def2"), ("#6b5900", "#f3eec9"), ("#0a8f8f", "#d3ecec")
+_CRIMSON, _GRAY = ("#8c1d4f", "#f9d9d6"), ("#7b8794", "#eef1f4")
+COLORS = tuple(color for color, _ in (_BLUE, _VERMILION, _GREEN, _PURPLE, _OLIVE, _TEAL))  # of lines without a role
 LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 0.6)))
-SEQUENTIAL = "YlGnBu"  # light to dark, so that it also reads in gray
+
+
+class Look(NamedTuple):
+    """How a role is drawn: `axes.plot(losses, **MEANING["pre-norm"].line)`."""
+
+    color: str  # of its lines, points and letters
+    fill: str  # of its boxes and areas, pale under dark letters
+    linestyle: str = "-"
+
+    @property
+    def line(self) -> dict[str, str]:
+        """Arguments for a line of it."""
+        return {"color": self.color, "linestyle": self.linestyle}
+
+
+# One meaning a color through the whole course. A row holds roles that may meet in one picture; in it no color stands
+# for two of them. Roles of different rows may share a color, and never meet.
+ROLES = (
+    {"query": Look(*_BLUE), "key": Look(*_VERMILION, "--"), "value": Look(*_GREEN, "-.")},
+    {  # parts of the model; "norm" takes in the residual ways, "output" turns the last vectors into words
+        "embedding": Look(*_CRIMSON),
+        "positions": Look(*_VERMILION, "--"),
+        "attention": Look(*_BLUE),
+        "feed-forward": Look(*_GREEN, "-."),
+        "norm": Look(*_OLIVE, "--"),
+        "output": Look(*_PURPLE, ":"),
+    },
+    {"encoder": Look(*_TEAL), "decoder": Look(*_PURPLE, "--")},  # the memory is the encoder's
+    {"post-norm": Look(*_PURPLE), "pre-norm": Look(*_GREEN, "--")},
+    {"with": Look(*_BLUE), "without": Look(*_VERMILION, "--")},  # a part; without it, or broken
+    {"training": Look(*_BLUE), "validation": Look(*_OLIVE, "--")},
+    {"ours": Look(*_BLUE), "library": Look(*_OLIVE, "--")},
+    {"allowed": Look("#08306b", "#9cc9e8"), "hidden": Look("#9a5b13", "#f1f3f5")},  # pairs of a mask
+    {"chosen": Look(*_BLUE), "aside": Look(*_GRAY, ":")},  # aside: what was dropped, baselines, guides
+)
+MEANING = {role: look for row in ROLES for role, look in row.items()}
+# Zero is nearly white, so that the eye goes to the weights; light to dark, so that it also reads in gray.
+SEQUENTIAL = LinearSegmentedColormap.from_list("weight", ["#f9fafb", "#a9d0ea", "#2f7fb8", "#08306b"])
+MASK = ListedColormap([MEANING["hidden"].fill, MEANING["allowed"].fill])  # of False and True
 # Its ends differ in lightness as well as in hue: the sign of a number survives a gray print.
 DIVERGING = LinearSegmentedColormap.from_list("tfm", ["#08306b", "#5b8fc7", "#f7f7f7", "#fdc67a", "#ec8a1c"])
 STYLE: dict[Any, Any] = {
@@ -41,6 +82,9 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLORS, linestyle=LINE_STYLES),
     "axes.unicode_minus": True,
+    "grid.color": PALE,
+    "grid.linewidth": 0.7,
+    "grid.linestyle": "-",
     "text.color": INK,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
@@ -170,6 +214,6 @@ def token_grid(axes: Axes, queries: list[str], keys: list[str], cell: tuple[floa
     axes.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
     axes.tick_params(which="both", length=0)
-    axes.grid(which="minor", color="white", linewidth=min(1.5, 8 * min(cell)))
+    axes.grid(which="minor", linewidth=min(1.0, 6 * min(cell)))
     axes.spines[:].set_visible(False)
     axes.set(xlabel="key", ylabel="query")
