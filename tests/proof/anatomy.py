@@ -33,7 +33,6 @@ NOT_YET = {
     "decoding",
     "speed_and_scale",
     "speed",
-    "scale",
 }
 MOST_WORDS, MOST_CELLS, MOST_AGREEMENTS, MOST_MINUTES = 3000, 50, 3, 30
 WORDS_A_MINUTE, MINUTES_A_CELL, MOST_RUNNING = 180, 0.5, 2  # running: minutes
