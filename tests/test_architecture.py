@@ -71,6 +71,7 @@ LONGER = {
     "training": "the loop, and all that makes it stop and go on",
     "workers": "torchrun's failures are told in a line, which takes a fifth of it",
     "newsroom": "every rule of the language in one place",
+    "figure": "its table of colors belongs to its style",
     "plots": "controls will leave it",
     "drawings": "two drawings, all of it coordinates",
     "softmax_controls": "to be written anew",

@@ -21,6 +21,7 @@ from tfm_lib.lessons import LESSONS
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.show.drawings import PARTS, architecture, course_map
 from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
+from tfm_lib.show.live import caption
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
@@ -79,11 +80,6 @@ def visible_texts(figure: Figure) -> list[Text]:
     return [text for text in texts if text.get_visible() and text.get_text()]
 
 
-def caption(figure: Figure) -> Text:
-    (text,) = figure.findobj(lambda artist: artist.get_gid() == "caption")
-    return text
-
-
 @every_figure
 def test_texts_stand_inside_the_canvas_and_do_not_touch(name):
     figure, _, _ = shown(name)
@@ -107,17 +103,6 @@ def test_a_figure_is_small_and_carries_its_words(name):
     picture = Image.open(BytesIO(data["image/png"]))
     assert metadata["image/png"]["width"] * 3 == picture.width * 2  # one and a half pixels for each on the page
     assert not set(picture.info) & {"Software", "Creation Time", "Date"}
-
-
-@every_figure
-def test_the_caption_stands_under_the_picture_and_is_the_message(name):
-    figure, data, _ = shown(name)
-    box = caption(figure).get_window_extent()
-    assert " ".join(caption(figure).get_text().split()) == figure.alt
-    for axes in figure.axes:
-        assert axes.get_tightbbox().y0 > box.y1
-    ink = np.asarray(Image.open(BytesIO(data["image/png"])).convert("L"))[-int(box.y1) :]
-    assert ink.min() < 120, "no dark letters at the foot of the picture"
 
 
 def test_figures_leave_no_trace_in_matplotlib():
@@ -170,20 +155,21 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, py
         shell.user_ns.update(figure=figure)
         with capture_output() as captured:
             assert shell.run_cell(cell).success
-        (output,) = captured.outputs
+        picture, words = captured.outputs
     finally:
         InteractiveShell._instance = None
-    assert set(output.data) == {"image/png", "text/plain"}
-    assert output.data["text/plain"] == output.metadata["image/png"]["alt"] == figure.alt
-    shown = output.data["image/png"]
+    assert set(picture.data) == {"image/png", "text/plain"}
+    assert picture.data["text/plain"] == picture.metadata["image/png"]["alt"] == figure.alt
+    assert words.data == {"text/html": caption(figure.alt)}, "the words stand under the picture"
+    shown = picture.data["image/png"]
     assert (base64.b64decode(shown) if isinstance(shown, str) else shown) == figure.png()
 
 
 def test_a_long_word_and_a_dollar_sign_stay_as_they_are():
-    figure = Figure("It costs $5 and $6, " + "w" * 60)
-    assert caption(figure).get_text().replace("\n", " ") == figure.alt
-    figure.png()
+    Figure("It costs $5 and $6, " + "w" * 60).png()
     attention_map(torch.eye(2), ["$5", "$6"], ["$x$", "{"]).png()
+    words = caption("It costs $5 & $6 after <s>.")
+    assert "It costs $5 &amp; $6 after &lt;s&gt;.</p>" in words and "mathjax_ignore" in words
 
 
 @pytest.mark.parametrize("alt", ["", "  \n"])

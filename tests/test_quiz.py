@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,7 @@ from tests.test_questions import CHOSEN, COURSE, GOOD, write_lesson
 from tfm_lib.ask import quiz as module
 from tfm_lib.ask.quiz import FOLDER, quiz
 from tfm_lib.show.figure import Figure
-from tfm_lib.show.live import VIEW, Live, store_static_forms
+from tfm_lib.show.live import VIEW, Live, caption, store_static_forms
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -225,18 +226,19 @@ def _says(text: str) -> dict:
     return nbformat.v4.new_output("execute_result", {"text/plain": text}, execution_count=1)
 
 
-def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text():
+def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under_it_its_words():
     drawn = Figure("A line rises from 0 to 1.")
     drawn.subplots().plot([0, 1])
     [shown] = bundles(Live(ipywidgets.IntSlider(), *drawn._repr_mimebundle_()))
     assert set(shown.data) == {"image/png", "text/plain", VIEW}
-    [stored] = outputs.clean([shown])
-    assert base64.b64decode(stored.data.pop("image/png")) == drawn.png()
-    assert stored.data == {"text/plain": drawn.alt} and stored.metadata["image/png"]["alt"] == drawn.alt
-    [stored] = outputs.clean([shown])
-    assert outputs.difference([stored], [shown]) is None
+    stored = outputs.clean([shown])
+    picture, words = deepcopy(stored)
+    assert base64.b64decode(picture.data.pop("image/png")) == drawn.png()
+    assert picture.data == {"text/plain": drawn.alt} and picture.metadata["image/png"]["alt"] == drawn.alt
+    assert words.data == {"text/html": caption(drawn.alt)}
+    assert outputs.clean(stored) == stored and outputs.difference(stored, [shown]) is None
     book = cells.notebook(cells.code("control"))
-    book.cells[0].outputs = [stored]
+    book.cells[0].outputs = stored
     assert list(lint.output_findings(book)) == []
 
 
@@ -281,13 +283,17 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     from jupyter_server.services.contents.filemanager import FileContentsManager
 
     view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
-    book = cells.notebook(cells.code("quiz"), cells.code("print(1)"))
+    book = cells.notebook(cells.code("quiz"), cells.code("print(1)"), cells.code("control"))
     book.cells[0].outputs = [cells.nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
+    data, about = {"text/plain": "A line.", "image/png": "", VIEW: view}, {"image/png": {"alt": "A line."}}
+    book.cells[2].outputs = [cells.nbformat.v4.new_output("display_data", data, metadata=about)]
     book.cells[1].outputs = [cells.nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")
     manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
     saved = cells.read(tmp_path / "lesson.ipynb")
     assert saved.cells[0].outputs[0].data == {"text/plain": "Quiz."} and saved.cells[1].outputs[0].text == "1"
+    picture, words = saved.cells[2].outputs
+    assert set(picture.data) == {"text/plain", "image/png"} and words.data == {"text/html": caption("A line.")}
     store_static_forms({"type": "file", "content": "text"})
 
 

@@ -6,7 +6,6 @@ Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from textwrap import fill
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -19,6 +18,8 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 from torch import Tensor
+
+from tfm_lib.show.live import caption
 
 PAGE_WIDTH = 7.4  # inches; shown as 740 pixels, the width of a notebook's text
 CSS_PIXELS_PER_INCH = 100
@@ -105,7 +106,7 @@ def style() -> Iterator[None]:
 
 
 class Figure(figure.Figure):
-    """A picture of `height` inches with its message `alt` as alt text, and as a caption under it.
+    """A picture of `height` inches with its message `alt` as alt text and, where a cell shows it, as text under it.
 
     Made without pyplot: end a cell in it, or pass it to `display`. Draw on it as on any matplotlib figure, inside
     `with style():` where lines and letters should look like the course's. Raises ValueError where the message is empty.
@@ -115,22 +116,10 @@ class Figure(figure.Figure):
     def __init__(self, alt: str, height: float = 3.0, width: float = PAGE_WIDTH) -> None:
         if not alt.strip():
             raise ValueError("alt is empty; wanted the figure's message in a sentence: what should a reader see in it?")
-        super().__init__(figsize=(width, height), dpi=1.5 * CSS_PIXELS_PER_INCH, facecolor="white")
+        layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06, compress=True)
+        dpi = 1.5 * CSS_PIXELS_PER_INCH
+        super().__init__(figsize=(width, height), dpi=dpi, facecolor="white", layout=layout)
         self.alt = " ".join(alt.split())
-        canvas = FigureCanvasAgg(self)
-        caption = self.text(0.012, 0, "", fontsize=8.8, color=QUIET, va="bottom", linespacing=1.35)
-        caption.set(gid="caption", parse_math=False)  # a token may be a dollar sign
-        box, columns = self.bbox, 17 * width  # letters that may fit into a line; fewer where they are wide
-        while box.width > 0.976 * self.bbox.width:
-            columns -= 1
-            caption.set_text(fill(self.alt, int(columns), break_on_hyphens=False))
-            box = caption.get_window_extent(canvas.get_renderer())
-        margin = 0.08
-        band = box.height / self.dpi + 2 * margin
-        self.set_size_inches(width, height + band)
-        caption.set_y(margin / (height + band))
-        picture = (0, band / (height + band), 1, height / (height + band))
-        self.set_layout_engine(ConstrainedLayoutEngine(rect=picture, h_pad=0.06, w_pad=0.06, compress=True))
 
     @style()
     def subplots(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +138,9 @@ class Figure(figure.Figure):
         canvas.draw()
         pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
         buffer = BytesIO()
-        pixels.quantize(256, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
+        # Of Pillow's ways the one that moves no color by more than 10 of 255, and none where another changes a little.
+        colors = pixels.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        colors.save(buffer, "png", optimize=True)
         return buffer.getvalue()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -163,6 +154,7 @@ class Figure(figure.Figure):
         from IPython.display import publish_display_data
 
         publish_display_data(*self._repr_mimebundle_())
+        publish_display_data({"text/html": caption(self.alt)})
 
 
 def finite_array(tensor: Tensor, name: str, axes: str) -> np.ndarray:
