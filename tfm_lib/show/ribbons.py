@@ -1,6 +1,6 @@
 """Attention drawn in the texts themselves: lines between words, as wide as the weights."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
@@ -43,7 +43,7 @@ def _spots(words: list[str]) -> list[Spot]:
 def _write(axes: Axes, words: list[str], spots: list[Spot], top: float, colors: list[str]) -> None:
     halo = [withStroke(linewidth=2.5, foreground="white")]  # letters stay readable where a line passes behind them
     for word, spot, color in zip(words, spots, colors, strict=True):
-        look = {"family": "DejaVu Sans Mono", "size": 9, "color": color, "path_effects": halo, "zorder": 3}
+        look: dict[str, Any] = {"family": "DejaVu Sans Mono", "size": 9, "color": color, "path_effects": halo, "zorder": 3}
         axes.text(LETTER * spot.left, top - LINE * spot.line, word, va="center", parse_math=False, **look)
 
 
@@ -79,7 +79,7 @@ def ribbons(weights: Tensor, queries: Labels, keys: Labels, *, caption: str | No
                 half = (low + high) / 2
                 corners = [(start.middle, low), (start.middle, half), (end.middle, half), (end.middle, high)]
                 path = Path(corners, [Path.MOVETO, *[Path.CURVE4] * 3])
-                strength = {"linewidth": 9 * weight, "alpha": 0.6, "zorder": 2}
+                strength: dict[str, Any] = {"linewidth": 9 * weight, "alpha": 0.6, "zorder": 2}
                 axes.add_patch(PathPatch(path, fill=False, edgecolor=color, capstyle="round", **strength))
     _write(axes, above, ends, ceiling, [QUIET] * len(above))
     _write(axes, below, starts, floor, colors)
