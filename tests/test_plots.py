@@ -224,6 +224,13 @@ def test_ribbons_name_the_widest_line_of_each_word_and_draw_it_as_wide_as_its_we
         assert at[query][1] < low < high < at[key][1]
 
 
+def test_ribbons_of_many_words_name_the_five_widest_in_the_order_of_the_text():
+    looks = torch.diag(torch.tensor([0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.5]))
+    lower = [word.upper() for word in SOURCE]
+    named = "“STORM” to “storm”, “THE” to “the”, “COAST” to “coast”, “HARBOR” to “harbor”, “CLOSED” to “closed”."
+    assert ribbons(looks, lower, SOURCE).alt.endswith(named)
+
+
 def test_ribbons_keep_a_mark_with_its_word_and_begin_a_line_with_no_mark():
     words = ["word"] * 40
     words[2::3] = ["."] * len(words[2::3])

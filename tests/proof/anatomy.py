@@ -84,7 +84,7 @@ def sections(book: NotebookNode) -> list[Section]:
 
 
 def spine(book: NotebookNode) -> list[NotebookNode]:
-    """What a first reader reads up to the exercises, or to the recap where there are none, without `deeper` sections."""
+    """What a first reader reads up to the exercises, or the recap where there are none, less `deeper` sections."""
     kept, level_left_out = [], 0
     for cell in book.cells:
         if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith("## Recap"):

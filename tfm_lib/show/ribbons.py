@@ -13,6 +13,7 @@ from tfm_lib.show.figure import COLORS, QUIET, Figure, Labels, finite_array, lab
 LETTER, LETTERS = 0.0753, 94  # inches that a letter of a fixed width takes up at 9 points; letters of a line
 LINE, BETWEEN = 0.3, 1.05  # inches from line to line, and between the two texts
 FAINT = 0.05  # the least weight that is drawn as a line
+NAMED = 5  # queries whose widest line the caption names
 MARKS = ".,;:!?"  # stand close to the word before them
 
 
@@ -43,7 +44,13 @@ def _spots(words: list[str]) -> list[Spot]:
 def _write(axes: Axes, words: list[str], spots: list[Spot], top: float, colors: list[str]) -> None:
     halo = [withStroke(linewidth=2.5, foreground="white")]  # letters stay readable where a line passes behind them
     for word, spot, color in zip(words, spots, colors, strict=True):
-        look: dict[str, Any] = {"family": "DejaVu Sans Mono", "size": 9, "color": color, "path_effects": halo, "zorder": 3}
+        look: dict[str, Any] = {
+            "family": "DejaVu Sans Mono",
+            "size": 9,
+            "color": color,
+            "path_effects": halo,
+            "zorder": 3,
+        }
         axes.text(LETTER * spot.left, top - LINE * spot.line, word, va="center", parse_math=False, **look)
 
 
@@ -59,8 +66,9 @@ def ribbons(weights: Tensor, queries: Labels, keys: Labels, *, caption: str | No
         got = f"{values.min():.3g} to {values.max():.3g}"
         raise ValueError(f"weights run from {got}; wanted 0 to 1: apply the softmax over the keys first")
     below, above = label_texts(queries, values.shape[0], "queries"), label_texts(keys, values.shape[1], "keys")
-    first = ", ".join(f"{quoted(below)[t]} to {quoted(above)[row.argmax()]}" for t, row in enumerate(values))
-    message = f"Where each word of the lower text looks in the upper one. The widest lines lead from {first}."
+    widest = sorted(values.max(1).argsort(kind="stable")[-NAMED:])  # queries, in the order of the text
+    joined = ", ".join(f"{quoted(below)[t]} to {quoted(above)[values[t].argmax()]}" for t in widest)
+    message = f"Where the words below look in the text above. The widest lines lead from {joined}."
     starts, ends = _spots(below), _spots(above)
     shift = max(0, max(end.right for end in ends) - max(start.right for start in starts)) // 2  # to the middle
     starts = [start._replace(left=start.left + shift, right=start.right + shift) for start in starts]
