@@ -77,6 +77,13 @@ def test_the_spine_ends_where_exercises_begin_and_leaves_out_deeper_sections_and
     assert anatomy.spine(book) == kept
 
 
+def test_without_exercises_the_spine_ends_at_the_recap():
+    book = lesson()
+    start, end = (book.cells.index(cell_with(book, f"## {title}")) for title in ("Exercises", "Recap"))
+    del book.cells[start:end]
+    assert anatomy.spine(book) == book.cells[:start]
+
+
 def test_claims_and_code_are_no_words():
     cells = [markdown("Two words <!-- claim: x ==\n1 -->\n```\nx = 1\n```"), code("print('no prose')")]
     assert anatomy.words(cells) == 2

@@ -23,6 +23,7 @@ from tfm_lib.show.drawings import PARTS, architecture, course_map, multi_head_at
 from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
 from tfm_lib.show.live import caption
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
+from tfm_lib.show.ribbons import LETTER, ribbons
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
 TARGET = ["<s>", "storm", "closes", "the", "harbor"]
@@ -46,6 +47,10 @@ FIGURES = {
         weights(12, 40), [f"out{i}" for i in range(12)], [f"token{i}" for i in range(40)]
     ),
     "one cell": lambda: attention_map(torch.ones(1, 1), ["a"], ["b"]),
+    "ribbons": lambda: ribbons(weights(5, 7), TARGET, SOURCE),
+    "ribbons of many lines": lambda: ribbons(
+        weights(12, 40), [f"out{i}" for i in range(12)], [f"token{i}" for i in range(40)]
+    ),
     "causal mask": lambda: mask_picture(torch.ones(5, 5).tril().bool(), TARGET, TARGET),
     "large mask": lambda: mask_picture(torch.ones(64, 64).tril().bool()),
     "sinusoids": lambda: sinusoids(sinusoidal_table(60, 32)),
@@ -207,6 +212,35 @@ def test_the_cells_show_the_weights_or_a_ring_on_the_largest():
     assert rings == [(column, row) for row, column in enumerate(large.argmax(1).tolist())]
 
 
+def test_ribbons_name_the_widest_line_of_each_word_and_draw_it_as_wide_as_its_weight():
+    looks = torch.tensor([[0.9, 0.06, 0.04], [0.0, 0.0, 1.0]])
+    figure = ribbons(looks, ["a", "b"], ["x", "y", "z"])
+    assert figure.alt.endswith("“a” to “x”, “b” to “z”.")
+    lines = figure.axes[0].patches  # 0.04 is too faint for one
+    assert [line.get_linewidth() for line in lines] == pytest.approx([9 * 0.9, 9 * 0.06, 9.0])
+    at = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    for line, (query, key) in zip(lines, ["ax", "ay", "bz"], strict=True):
+        (x, low), *_, (to, high) = line.get_path().vertices
+        assert [x - at[query][0], to - at[key][0]] == pytest.approx([LETTER / 2, LETTER / 2])
+        assert at[query][1] < low < high < at[key][1]
+
+
+def test_ribbons_of_many_words_name_the_five_widest_in_the_order_of_the_text():
+    looks = torch.diag(torch.tensor([0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.5]))
+    lower = [word.upper() for word in SOURCE]
+    named = "“STORM” to “storm”, “THE” to “the”, “COAST” to “coast”, “HARBOR” to “harbor”, “CLOSED” to “closed”."
+    assert ribbons(looks, lower, SOURCE).alt.endswith(named)
+
+
+def test_ribbons_keep_a_mark_with_its_word_and_begin_a_line_with_no_mark():
+    words = ["word"] * 40
+    words[2::3] = ["."] * len(words[2::3])
+    axes = ribbons(torch.full((1, 40), 1 / 40), ["all"], words).axes[0]
+    left = min(text.get_position()[0] for text in axes.texts)
+    assert not [text for text in axes.texts if text.get_text() == "." and text.get_position()[0] == left]
+    assert len({text.get_position()[1] for text in axes.texts}) == 3  # two lines above, one below
+
+
 def test_a_mask_is_told_by_sign_and_by_words():
     mask = torch.tensor([[[True, True, False]]])
     figure = mask_picture(mask, ["a", "b"], ["x", "y", "<pad>"])
@@ -346,6 +380,7 @@ def test_a_lit_part_differs_in_frame_and_is_named(part):
         (ValueError, lambda: attention_map(weights(2, 3), ["a", "b"], ["x"]), "keys has 1 labels; wanted a list of 3"),
         (ValueError, lambda: attention_map(weights(2, 3), "ab", list("xyz")), "queries has 2 labels; wanted a list"),
         (ValueError, lambda: attention_map(weights(2, 2, 3), ["a", "b"], list("xyz"), heads=["one"]), "heads has 1"),
+        (ValueError, lambda: ribbons(torch.tensor([[3.0, -1.0]]), ["a"], ["b", "c"]), "-1 to 3; wanted 0 to 1"),
         (TypeError, lambda: mask_picture(torch.ones(2, 2)), r"wanted torch.bool, True = may attend: use mask.bool\(\)"),
         (ValueError, lambda: mask_picture(torch.ones(2, 1, 3).bool()), r"mask\[0\] picks one example"),
         (ValueError, lambda: mask_picture(torch.ones(2, 3).bool(), ["a"]), "queries has 1 labels; wanted a list of 2"),
