@@ -1,6 +1,7 @@
 """Drawings of the whole: the map of the course, the Transformer, and multi-head attention inside it."""
 
 from collections.abc import Collection
+from itertools import product
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
@@ -222,9 +223,9 @@ def multi_head_attention() -> Figure:
     Source: Vaswani et al. 2017, figure 2.
     """
     figure, axes = _canvas(
-        "Multi-head self-attention with two heads, from left to right. Three matrices make queries, keys and values "
-        "of every word. Their columns are split between head 0 (pale) and head 1 (dark). Each head attends for "
-        "itself. The answers are joined, and a last matrix mixes them.",
+        "Multi-head self-attention with two heads, from left to right; each row is a word. Three matrices make "
+        "queries, keys and values of every word. Their columns are split between head 0 (pale) and head 1 (dark). Each "
+        "head attends for itself. The answers are joined, and a last matrix mixes them.",
         2.8,
     )
     pale, dark, plain = [0.3] * 2, [0.75] * 2, [0.15] * 4  # a shade for each column: head 0, head 1, neither
@@ -236,22 +237,24 @@ def multi_head_attention() -> Figure:
     tables += [(4.3, 1.7, answers, pale, "head 0\n(B, T, K)"), (4.3, 0.7, answers, dark, "head 1\n(B, T, K)")]
     tables.append((5.24, 1.2, answers, pale + dark, "(B, T, D)"))
     for left, middle, color, shades, name in tables:
-        for column, shade in enumerate(shades):
-            corner = (left + 0.13 * column, middle - 0.26)
-            axes.add_patch(Rectangle(corner, 0.13, 0.52, facecolor=color, alpha=shade, edgecolor="white"))
+        for word, (column, shade) in product(range(3), enumerate(shades)):
+            corner = (left + 0.13 * column, middle - 0.26 + 0.52 / 3 * word)
+            axes.add_patch(Rectangle(corner, 0.13, 0.52 / 3, facecolor=color, alpha=shade, edgecolor="white"))
         axes.text(left + 0.065 * len(shades), middle + 0.3, name, ha="center", va="bottom")
     steps = [
         ((0.82, 1.25), (1.48, 2.0), "$W_q$", -0.1),
         ((0.82, 1.2), (1.48, 1.2), "$W_k$", 0.05),
         ((0.82, 1.15), (1.48, 0.4), "$W_v$", 0.15),
-        ((2.12, 1.35), (2.68, 1.65), "split", -0.08),
-        ((2.12, 1.05), (2.68, 0.75), "", 0),
+        ((2.3, 1.2), (2.68, 1.65), "split", -0.13),
+        ((2.3, 1.2), (2.68, 0.75), "", 0),
         ((3.82, 1.7), (4.23, 1.7), "attend", 0),
         ((3.82, 0.7), (4.23, 0.7), "attend", 0),
         ((4.63, 1.65), (5.17, 1.3), "join", 0.09),
         ((4.63, 0.75), (5.17, 1.1), "", 0),
         ((5.83, 1.2), (6.38, 1.2), "$W_o$", 0),
     ]
+    axes.plot([2.12, 2.2, 2.2, 2.12], [2.3, 2.3, 0.1, 0.1], "-", color=QUIET, linewidth=1.1)  # all three are split
+    axes.plot([2.2, 2.3], [1.2, 1.2], "-", color=QUIET, linewidth=1.1)
     for start, end, name, aside in steps:
         _arrow(axes, start, end)
         between = ((start[0] + end[0]) / 2 + aside, (start[1] + end[1]) / 2 + 0.05)

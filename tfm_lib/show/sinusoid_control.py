@@ -60,7 +60,9 @@ def sinusoid_control() -> Live:
             axes.set_title("hand", fontsize=8.5, weight="normal", pad=2)
             axes.spines[:].set_visible(False)
             faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
-            tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
+            # The solid one is broad, so that it shows on both sides of a dashed one that lies on it.
+            widths = ({"linewidth": 4.5, "marker": "o", "ms": 7}, {"linewidth": 1.6, "marker": "s", "ms": 3.5})
+            tips.append([axes.plot([], [], **kind, **width)[0] for kind, width in zip(kinds, widths, strict=True)])
         (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
         here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
         curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2))  # room for the marks
