@@ -48,7 +48,7 @@ LESSONS = (
     Lesson("01", "attention", "Attention", "How does a query look\nthings up softly?",
            "blue", 28, 103, (1, 0), ("00",)),
     Lesson("02", "masked_softmax", "Masked softmax", "What must not be seen,\nand how is it hidden?",
-           "blue", 25, 90, (2, 0), ("01",)),
+           "blue", 25, 80, (2, 0), ("01",)),
     Lesson("03", "multi_head_attention", "Multi-head attention", "Why several heads, and\nwhat does splitting cost?",
            "blue", 30, 75, (2, 1), ("02",)),
     Lesson("04", "positional_encoding", "Positional encoding", "How does order\nget in?",

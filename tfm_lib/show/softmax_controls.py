@@ -137,7 +137,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         lines = [plane.plot([], [], "-", color=query.color)[0] for _ in names]
         discs = plane.scatter(*points.T, s=30, color=key.fill, edgecolor=key.color)
         above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "textcoords": "offset points"}
-        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # over lines, too
+        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 0.5}  # over lines, too
         labels = [plane.annotate(name, point, (0, 0), parse_math=False, **above) for name, point in keys.items()]
         (asks,) = plane.plot([], [], "*", ms=15, color=query.color, mec=INK, mew=0.6, label="query")
         (mixed,) = plane.plot([], [], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")

@@ -268,7 +268,7 @@ def accuse(answer: Callable, attend: str, x: Tensor) -> Leaks:
 
 @exercise(
     difficulty=3,
-    minutes=20,
+    minutes=10,
     trains="a test that trusts no code",
     right="It asks no code what it means to do, so it finds a leak in any model, also in one you did not write.",
     cases=suspects,
