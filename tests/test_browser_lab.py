@@ -228,7 +228,8 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
         for number, function, call in live_calls(saved):
             cell = shown.nth(number)
             if function == "quiz":
-                answer(cell, questions.opening if "opening=True" in call else questions.questions)
+                part = next((part for part in ("opening", "deeper") if f"{part}=True" in call), "spine")
+                answer(cell, getattr(questions, part))
             elif function == "live_curve":
                 has_grown(cell)
             else:

@@ -199,6 +199,7 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
     checks.progress()
     shown = capsys.readouterr().out
     assert re.search(rf"✓ {first.partition('.')[2]} ", shown) and re.search(rf"✗ {second.partition('.')[2]} ", shown)
+    assert max(map(len, shown.splitlines())) <= 88, "no lesson shows a longer line"
 
     Path("progress.json").write_text('{"cut')
     checks.check(second, solution(second))
@@ -398,7 +399,7 @@ def test_a_verdict_has_lines_that_fit_and_keep_their_columns():
     found = judge(positive, lambda x: refuses(x) or x.repeat(1, 2) if x is None or x.dim() > 1 else x.clamp(min=0))
     lines = str(found).splitlines()
     assert lines[0] == "✗ test_exercises.positive: not right yet." and lines[1] == f"  {found.why}"
-    assert all(len(line) <= 92 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
+    assert all(len(line) <= 88 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
 
 
 def broken_inside_the_package(x):

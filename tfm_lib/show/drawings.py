@@ -6,14 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from tfm_lib.lessons import LESSONS
-from tfm_lib.show.figure import QUIET, Figure, style
+from tfm_lib.show.figure import MEANING, QUIET, Figure, style
 
 LIT, LIT_EDGE = "#ffe3b0", "#b45309"
+FADED = MEANING["aside"].fill
 
-BLUE, GREEN, YELLOW, RED = "#d3e5f6", "#d5ecd9", "#f3eec9", "#f9d9d6"
-ORANGE, VIOLET, TEAL, GRAY = "#fbe3c8", "#e6def2", "#d3ecec", "#f4f6f8"
-
-COLORS = {"blue": BLUE, "orange": ORANGE, "yellow": YELLOW, "violet": VIOLET, "gray": GRAY}  # of lessons
+# The colors of lessons: of the part that each is about.
+ABOUT = {"blue": "attention", "orange": "positions", "yellow": "norm", "violet": "output", "gray": "aside"}
 
 
 def _box(
@@ -76,7 +75,7 @@ def course_map(current: int | None = None) -> Figure:
     for lesson in LESSONS:
         x, y = corners[lesson.number]
         here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
-        _box(axes, x, y, width, height, COLORS[lesson.color], here)
+        _box(axes, x, y, width, height, MEANING[ABOUT[lesson.color]].fill, here)
         axes.text(x + 0.1, y + height - 0.12, name, va="top", weight="bold", fontsize=9.5, zorder=4)
         axes.text(
             x + 0.1, y + height - 0.38, lesson.question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4
@@ -104,20 +103,20 @@ def course_map(current: int | None = None) -> Figure:
     return figure
 
 
-# What `architecture` can light up: each part's color, and the words of the caption.
+# What `architecture` can light up: what each part is in MEANING, and the words of the caption.
 PARTS = {
-    "embedding": (RED, "the embeddings"),
-    "positions": (ORANGE, "the positions, added to the embeddings of both sides"),
-    "encoder": ("white", "the encoder"),
-    "decoder": ("white", "the decoder"),
-    "self_attention": (BLUE, "the encoder's self-attention"),
-    "masked_self_attention": (BLUE, "the decoder's masked self-attention"),
-    "cross_attention": (BLUE, "cross-attention, the only way from the source to the target"),
-    "memory": (TEAL, "the memory, the output of the last encoder layer, read by every decoder layer"),
-    "feed_forward": (GREEN, "the feed-forward networks"),
-    "add_norm": (YELLOW, "Add & Norm after every sub-layer"),
-    "linear": (VIOLET, "the linear layer"),
-    "softmax": (VIOLET, "the softmax over the vocabulary"),
+    "embedding": ("embedding", "the embeddings"),
+    "positions": ("positions", "the positions, added to the embeddings of both sides"),
+    "encoder": ("encoder", "the encoder"),
+    "decoder": ("decoder", "the decoder"),
+    "self_attention": ("attention", "the encoder's self-attention"),
+    "masked_self_attention": ("attention", "the decoder's masked self-attention"),
+    "cross_attention": ("attention", "cross-attention, the only way from the source to the target"),
+    "memory": ("encoder", "the memory, the output of the last encoder layer, read by every decoder layer"),
+    "feed_forward": ("feed-forward", "the feed-forward networks"),
+    "add_norm": ("norm", "Add & Norm after every sub-layer"),
+    "linear": ("output", "the linear layer"),
+    "softmax": ("output", "the softmax over the vocabulary"),
 }
 WIDE, TALL, LINE = 1.8, 0.3, 0.13  # inches: a part's size, and how much a second line of text adds
 LEFT, RIGHT, MIDDLE = 1.75, 5.45, 3.6  # where the encoder, the decoder and what both share are centered
@@ -128,7 +127,7 @@ ROOM = 0.34  # inches between two sub-layers
 def _part(axes: Axes, x: float, y: float, part: str, text: str, lit: Collection[str], wide: float = WIDE) -> float:
     """A named part centered at x with its bottom at y; returns its top."""
     tall = TALL + LINE * text.count("\n")
-    _box(axes, x - wide / 2, y, wide, tall, GRAY if lit else PARTS[part][0], part in lit)
+    _box(axes, x - wide / 2, y, wide, tall, FADED if lit else MEANING[PARTS[part][0]].fill, part in lit)
     weight = "bold" if part in lit else "normal"
     axes.text(x, y + tall / 2, text, ha="center", va="center", fontsize=8.8, weight=weight, linespacing=1.2, zorder=4)
     return y + tall
