@@ -113,8 +113,8 @@ def masked_softmax(scores: Tensor, mask_or_lengths: Tensor | None = None) -> Ten
         mask = _mask_from_lengths(mask, scores)
     check_mask(mask, scores.shape, scores.device)
     nothing_seen = ~mask.any(-1, keepdim=True)
-    # A softmax over nothing but -inf is NaN, and so is its gradient. Such a row gets the
-    # scores 0, and after the softmax the weights 0, like all that is hidden.
+    # Over nothing but -inf, a softmax and its gradient are NaN. Such a row gets scores
+    # of 0 and then, like all that is hidden, weights of 0.
     scores = scores.masked_fill(~mask, -torch.inf).masked_fill(nothing_seen, 0.0)
     return scores.softmax(-1).masked_fill(~mask, 0.0)
 
