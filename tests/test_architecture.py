@@ -156,7 +156,7 @@ def test_a_module_reads_on_one_or_two_screens(path):
 
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3300
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3320
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

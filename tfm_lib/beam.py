@@ -48,19 +48,20 @@ class BeamWriter(Writer):
         self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None, num_beams: int
     ) -> None:
         super().__init__(model, src, max_new_tokens, src_mask)
-        most = 1 + num_beams * (max_new_tokens - 1)  # the start token, and then a token for each beam
-        self.cache = BeamCache(model.config.num_decoder_layers, most, src.shape[1], src.device)
+        room = 1 + num_beams * (max_new_tokens - 1)  # the start token, and then a token for each beam
+        self.cache = BeamCache(model.config.num_decoder_layers, room, src.shape[1], src.device)
         self.past = torch.ones(len(src), 1, 0, dtype=torch.bool, device=src.device)  # (b, beams, keys)
 
     def next_logits(self, token: Tensor) -> Tensor:
         """Write one more token in each beam, (b * beams,) -> the logits of those that may follow, (b * beams, V)."""
         ids = token.view(len(self.past), -1)  # (b, beams)
+        self.cache.begin_step(ids.shape[1])
         themselves = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
         self.past = torch.cat([self.past, themselves], dim=2)
-        self.cache.begin_step(ids.shape[1])
-        mask = self.past[:, None]  # (b, 1, beams, keys)
-        logits = self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=mask, cache=self.cache)
-        return logits.flatten(0, 1)
+        seen = self.past[:, None]  # (b, 1, beams, keys)
+        return self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=seen, cache=self.cache).flatten(
+            0, 1
+        )
 
     def select(self, rows: Tensor) -> None:
         """Go on with the beams `rows` (b * beams,), as many for each source; sources that have none leave."""
