@@ -58,10 +58,8 @@ class BeamWriter(Writer):
         self.cache.begin_step(ids.shape[1])
         themselves = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
         self.past = torch.cat([self.past, themselves], dim=2)
-        seen = self.past[:, None]  # (b, 1, beams, keys)
-        return self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=seen, cache=self.cache).flatten(
-            0, 1
-        )
+        own = self.past[:, None]  # (b, 1, beams, keys)
+        return self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=own, cache=self.cache).flatten(0, 1)
 
     def select(self, rows: Tensor) -> None:
         """Go on with the beams `rows` (b * beams,), as many for each source; sources that have none leave."""
