@@ -232,13 +232,12 @@ def test_ribbons_of_many_words_name_the_five_widest_in_the_order_of_the_text():
     assert ribbons(looks, lower, SOURCE).alt.endswith(named)
 
 
-def test_ribbons_keep_a_mark_with_its_word_and_begin_a_line_with_no_mark():
-    words = ["word"] * 40
-    words[2::3] = ["."] * len(words[2::3])
-    axes = ribbons(torch.full((1, 40), 1 / 40), ["all"], words).axes[0]
-    left = min(text.get_position()[0] for text in axes.texts)
-    assert not [text for text in axes.texts if text.get_text() == "." and text.get_position()[0] == left]
-    assert len({text.get_position()[1] for text in axes.texts}) == 3  # two lines above, one below
+def test_ribbons_keep_a_mark_with_its_word_where_a_line_ends():
+    words = ["x" * 46, "y" * 47, ".", "z"]  # the first two fill the line
+    axes = ribbons(torch.full((1, 4), 1 / 4), ["all"], words).axes[0]
+    at = {text.get_text(): text.get_position() for text in axes.texts}
+    assert at["."] == pytest.approx((94 * LETTER, at["y" * 47][1]))
+    assert at["z"] == pytest.approx((0, at["."][1] - 0.3))
 
 
 def test_a_mask_is_told_by_sign_and_by_words():
