@@ -174,7 +174,7 @@ def test_a_definition_is_one_sentence(row):
 
 @pytest.mark.parametrize("row", [*LETTERS, *GLOSSARY], ids=lambda row: row.get("term", row.get("letter")))
 def test_the_section_named_speaks_of_the_term(row):
-    match = re.fullmatch(r"\[(\d\d|landscape), (?:section (\d+)|Deeper)\]\((\S+?)#(\S+)\)", row["lesson"])
+    match = re.fullmatch(r"\[(\d\d|landscape), (?:section (\d+)|“[^”]+”)\]\((\S+?)#(\S+)\)", row["lesson"])
     assert match, f"{row['lesson']} is no link to a section"
     number, section, file, anchor = match.groups(default="deeper")
     path = (PAGE.parent / file).resolve()

@@ -74,10 +74,10 @@ def sections(book: NotebookNode) -> list[Section]:
 
 
 def spine(book: NotebookNode) -> list[NotebookNode]:
-    """What a first reader reads up to the exercises: all cells before them, without sections tagged `deeper`."""
+    """What a first reader reads up to the exercises, or the recap where there are none, less `deeper` sections."""
     kept, level_left_out = [], 0
     for cell in book.cells:
-        if {"exercises", "exercise"} & set(tags(cell)):
+        if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith("## Recap"):
             break
         heading = re.match(r"(#+) ", cell.source) if cell.cell_type == "markdown" else None
         if heading and len(heading[1]) <= level_left_out:
