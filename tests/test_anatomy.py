@@ -234,27 +234,12 @@ def test_what_stands_for_a_picture_or_a_quiz_may_be_long():
 # ---- in the lessons
 
 
-@pytest.mark.parametrize("lesson", [one for one in LESSONS if one.topic in anatomy.NOT_YET], ids=lambda one: one.name)
-def test_a_lesson_that_has_the_form_is_not_waited_for(lesson):
-    assert list(anatomy.anatomy_findings(read(lesson.file))), f"take {lesson.topic!r} out of anatomy.NOT_YET"
-
-
-def test_each_lesson_opens_with_a_drawing_of_its_own():
-    lit = {}
-    for one in LESSONS:
-        source = "\n".join(cell.source for cell in read(one.file).cells if cell.cell_type == "code")
-        if one.topic not in anatomy.NOT_YET:
-            lit[one.name] = re.findall(r"\barchitecture\((?:lit=)?\[([^\]]+)\]", source)[:1]
-    drawn = [parts for [parts] in filter(None, lit.values())]
-    assert len({*drawn}) == len(drawn), f"two lessons light the same parts: {lit}"
-
-
-def test_a_lesson_of_the_course_is_held_to_the_form_once_it_is_no_more_waited_for(tmp_path, monkeypatch):
+def test_a_lesson_of_the_course_is_held_to_the_form_and_no_other_notebook(tmp_path, monkeypatch):
     monkeypatch.setattr(anatomy, "ROOT", tmp_path)
     (tmp_path / "notebooks").mkdir()
     book = lesson()
     no_card(book)
-    for name, count in (("03_heads", 1), ("04_layers", 0), ("../03_heads", 0)):
+    for name, count in (("03_heads", 1), ("../03_heads", 0)):
         path = tmp_path / "notebooks" / f"{name}.ipynb"
         write(path, book)
         assert len(list(anatomy.of_course(path, book))) == count
