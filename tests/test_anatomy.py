@@ -1,11 +1,10 @@
 """The form of a lesson: what keeps a spine short, and a second reading out of the way of a first one."""
 
-import re
 
 import pytest
 
 from tests.proof import anatomy
-from tests.proof.cells import code, markdown, notebook, read, write
+from tests.proof.cells import code, markdown, notebook, write
 from tests.proof.environment import ROOT
 from tfm_lib.lessons import LESSONS
 
