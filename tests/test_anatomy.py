@@ -1,5 +1,7 @@
 """The form of a lesson: what keeps a spine short, and a second reading out of the way of a first one."""
 
+import re
+
 import pytest
 
 from tests.proof import anatomy
@@ -228,6 +230,16 @@ def test_what_stands_for_a_picture_or_a_quiz_may_be_long():
 @pytest.mark.parametrize("lesson", [one for one in LESSONS if one.topic in anatomy.NOT_YET], ids=lambda one: one.name)
 def test_a_lesson_that_has_the_form_is_not_waited_for(lesson):
     assert list(anatomy.anatomy_findings(read(lesson.file))), f"take {lesson.topic!r} out of anatomy.NOT_YET"
+
+
+def test_each_lesson_opens_with_a_drawing_of_its_own():
+    lit = {}
+    for one in LESSONS:
+        source = "\n".join(cell.source for cell in read(one.file).cells if cell.cell_type == "code")
+        if one.topic not in anatomy.NOT_YET:
+            lit[one.name] = re.findall(r"\barchitecture\((?:lit=)?\[([^\]]+)\]", source)[:1]
+    drawn = [parts for [parts] in filter(None, lit.values())]
+    assert len({*drawn}) == len(drawn), f"two lessons light the same parts: {lit}"
 
 
 def test_a_lesson_of_the_course_is_held_to_the_form_once_it_is_no_more_waited_for(tmp_path, monkeypatch):

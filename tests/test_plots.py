@@ -13,15 +13,16 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 from PIL import Image
 
 from tfm_lib.lessons import LESSONS
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.show.drawings import PARTS, architecture, course_map
+from tfm_lib.show.drawings import architecture, course_map
 from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
 from tfm_lib.show.live import caption
+from tfm_lib.show.overview import BOXES, INSIDE, PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
@@ -58,6 +59,7 @@ FIGURES = {
     "map, last lesson": lambda: course_map(9),
     "architecture": architecture,
     "architecture, lit": lambda: architecture(list(PARTS)),
+    "architecture, small": lambda: architecture(["memory"]),
 }
 every_figure = pytest.mark.parametrize("name", FIGURES)
 
@@ -323,12 +325,55 @@ def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
             assert before < lesson.number and abs(x - to_x) + abs(y - to_y) == 1
 
 
+def boxes_of(figure: Figure) -> dict[str, list[tuple[str, bool]]]:
+    """The fill of each box and whether its frame is thick, by the words in it."""
+    [axes] = figure.axes
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for text in filter(Text.get_text, axes.texts):
+        for patch in axes.patches:
+            (left, bottom), (right, top) = patch.get_extents().transformed(axes.transData.inverted()).get_points()
+            x, y = text.get_position()
+            if left < x < right and bottom < y < top and right - left < 2:
+                look = (to_hex(patch.get_facecolor()), patch.get_linewidth() > 2)
+                found.setdefault(text.get_text(), []).append(look)
+    return found
+
+
+@pytest.mark.parametrize("part", BOXES)
+def test_a_lit_part_stands_out_by_frame_and_by_the_color_that_it_has_everywhere(part):
+    lit = MEANING[PARTS[part][0]].fill
+    found = boxes_of(architecture([part]))
+    assert {*found[BOXES[part][0]]} == {(lit, True)}
+    others = {look for text, looks in found.items() for look in looks if text != BOXES[part][0]}
+    faded = (MEANING["aside"].fill, False)
+    assert faded in others and others <= ({faded, (MEANING["attention"].fill, False)} if part in INSIDE else {faded})
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_lit_side_has_its_parts_in_their_colors(side):
+    figure = architecture([side])
+    fills = {fill for looks in boxes_of(figure).values() for fill, _ in looks}
+    assert {MEANING[role].fill for role in ("attention", "norm", "feed-forward")} <= fills
+    [frame] = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
+    assert to_hex(frame.get_edgecolor()) == MEANING[side].color
+
+
+def test_what_was_written_is_read_again_where_that_is_lit():
+    def back(lit):
+        return sum(line.get_color() == MEANING["output"].color for line in architecture(lit).axes[0].lines)
+
+    assert (back(["softmax"]), back(["softmax", "next_token"])) == (0, 1)
+
+
 @pytest.mark.parametrize("part", [None, *PARTS])
-def test_a_lit_part_differs_in_frame_and_is_named(part):
+def test_the_small_drawing_names_what_is_lit_and_takes_less_than_half_a_screen(part):
     figure = architecture([part] if part else [])
-    thick = sum(patch.get_linewidth() > 2 for patch in figure.axes[0].patches)
-    assert thick == {None: 0, "embedding": 2, "feed_forward": 2, "add_norm": 5}.get(part, 1)
-    assert part is None or PARTS[part][1] in figure.alt
+    inches = figure.get_size_inches()[1]
+    if part is None:
+        assert inches > 6 and not any(patch.get_linewidth() > 2 for patch in figure.axes[0].patches)
+        return
+    assert PARTS[part][1] in figure.alt and 100 * inches < 768 / 2
+    assert min(text.get_fontsize() for text in figure.axes[0].texts) >= 7.5  # more than ten pixels
 
 
 @pytest.mark.parametrize(
