@@ -1,6 +1,5 @@
 """The form of a lesson: what keeps a spine short, and a second reading out of the way of a first one."""
 
-
 import pytest
 
 from tests.proof import anatomy
