@@ -30,7 +30,6 @@ NOT_YET = {
     "layers",
     "full_model",
     "training_on_toy_summaries",
-    "decoding",
     "speed_and_scale",
     "speed",
     "scale",
