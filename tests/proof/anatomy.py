@@ -35,6 +35,7 @@ NOT_YET = {
     "speed",
     "scale",
 }
+SECTIONS = (5, 7)  # of a spine, at least and at most
 MOST_WORDS, MOST_CELLS, MOST_AGREEMENTS, MOST_MINUTES = 3000, 50, 3, 30
 WORDS_A_MINUTE, MINUTES_A_CELL, MOST_RUNNING = 180, 0.5, 2  # running: minutes
 COLUMNS = 88  # of code and of what it prints: a page and a laptop's screen have no more
@@ -130,8 +131,8 @@ def outline_findings(book: NotebookNode) -> Iterator[str]:
         yield f"its sections are {titles}; wanted {wanted}"
     if [title.split()[0] for title in numbered] != [str(n + 1) for n in range(len(numbered))]:
         yield f"the sections of its spine have not the numbers 1, 2, 3, ...: {numbered}"
-    if not 5 <= len(numbered) <= 7:
-        yield f"its spine has {len(numbered)} sections; a first reader walks 5 to 7"
+    if not SECTIONS[0] <= len(numbered) <= SECTIONS[1]:
+        yield f"its spine has {len(numbered)} sections; a first reader walks {SECTIONS[0]} to {SECTIONS[1]}"
     for section in with_exercises:
         if section.title != "Exercises" and not section.title.startswith(DEEPER):
             yield f"an exercise stands in section {section.title!r}; wanted in Exercises or in a Deeper section"
