@@ -84,6 +84,15 @@ def test_without_exercises_the_spine_ends_at_the_recap():
     assert anatomy.spine(book) == book.cells[:start]
 
 
+def test_a_section_may_begin_in_the_middle_of_a_cell():
+    book = lesson()
+    third, fourth = cell_with(book, "## 3"), cell_with(book, "## 4")
+    third.source += f"\n\nText.\n\n{fourth.source}"
+    book.cells.remove(fourth)
+    assert list(anatomy.anatomy_findings(book)) == []
+    assert [section.title for section in anatomy.sections(book)][2:5] == ["3 More", "4 And more", "5 The end"]
+
+
 def test_claims_and_code_are_no_words():
     cells = [markdown("Two words <!-- claim: x ==\n1 -->\n```\nx = 1\n```"), code("print('no prose')")]
     assert anatomy.words(cells) == 2
@@ -121,10 +130,6 @@ def swapped(book):
 
 def early(book):
     book.cells.insert(1, book.cells.pop(book.cells.index(cell_with(book, "## Deeper: claims"))))
-
-
-def inside(book):
-    cell_with(book, "## 3").source += "\n\nText.\n\n## 4 Hidden"
 
 
 def stray_exercise(book):
@@ -187,7 +192,6 @@ def wide_output(book):
         (four_sections, "its spine has 4 sections; a first reader walks 5 to 7"),
         (misnumbered, "have not the numbers 1, 2, 3"),
         (swapped, "its sections are ['1 The whole'"),
-        (inside, "a section begins in the middle of cell"),
         (stray_exercise, "an exercise stands in section 'Recap'"),
         (slow, "says 5 minutes of reading; wanted 0 to 3: 46 words / 180 + 1 code cells / 2 + running"),
         (no_card, "no card that begins '*Reading: N minutes', with N from 0 to 3"),

@@ -12,7 +12,7 @@ from torch import nn
 
 from docs import landscape
 from tests import links, test_kill
-from tests.proof import cells, lint, numbers
+from tests.proof import anatomy, cells, lint, numbers
 from tests.proof.prose import sentences
 from tfm_lib import newsroom
 from tfm_lib.lessons import LESSONS
@@ -122,6 +122,13 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "6 GB on disk, more than half of it for the GPU": "test_setup.py::test_the_sizes_in_the_readme",
     },
     "CONTRIBUTING.md": {
+        "5 to 7 sections and, before the exercises, at most 3,000 words, 50 cells and three outputs": lambda: (
+            (anatomy.SECTIONS, anatomy.MOST_WORDS, anatomy.MOST_CELLS, anatomy.MOST_AGREEMENTS) == ((5, 7), 3000, 50, 3)
+        ),
+        "words / 180, half a minute a code cell, and the run: at most 30 in all": lambda: (
+            (anatomy.WORDS_A_MINUTE, anatomy.MINUTES_A_CELL, anatomy.MOST_MINUTES) == (180, 0.5, 30)
+        ),
+        "have 88 columns at most": lambda: anatomy.COLUMNS == 88,
         "a run killed 20 times": lambda: test_kill.KILLS == 20,
         '"3 times", numbers with a comma (20,000) and, in words, fractions and multiples (a third, twice as, tenfold), '
         'a hundred and up, "nine of ten"': lambda: measured(
