@@ -168,7 +168,7 @@ def test_a_mistake_gets_its_own_diagnosis(exercise, mistake):
 def test_lessons_for_students_keep_all_but_the_solution(exercise, student_lessons):
     topic = exercise.name.partition(".")[0]
     # Where links lead is written anew in copies.
-    unlinked = partial(re.sub, r"\]\([^)\s]*#[^)\s]+\)", "]()")
+    unlinked = functools.partial(re.sub, r"\]\([^)\s]*#[^)\s]+\)", "]()")
     sources = [unlinked(cell.source) for cell in cells.read(student_lessons / lesson(topic).name).cells]
     part = sections(topic)[1][exercise.name]
     nudges = [f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in part.steps[:2]]
