@@ -101,7 +101,7 @@ lint: $(READY) ## style and types
 lessons: $(READY) ## for authors: execute the notebooks, write those whose outputs changed
 	$(RUN) -m tests.proof.author lessons
 
-stamp: $(READY) ## for authors: write badges, first cells and the numbers in links between lessons
+stamp: $(READY) ## for authors: write badges, first cells, folds and the numbers in links
 	$(RUN) -m tests.proof.author stamp
 
 clean: ## remove what was built; my_lessons/ and runs/ stay

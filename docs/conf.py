@@ -22,6 +22,7 @@ exclude_patterns = [
 ]
 
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"  # with math, as in the lessons
 nb_custom_formats = {".ipynb": ["pages.read_lesson", {}]}
 myst_enable_extensions = ["dollarmath", "amsmath", "substitution"]
 myst_heading_anchors = 3

@@ -26,6 +26,7 @@ FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regul
 REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
+TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
 MAP, CARD = "course_map.png", "architecture.png"
 
 log = logging.getLogger(__name__)
@@ -64,12 +65,22 @@ def aside(text: str) -> NotebookNode:
 
 
 def prepare(cell: NotebookNode) -> None:
-    """Tells MyST-NB which code to fold, and what its picture says in words."""
-    about = {}
-    kind = "set-up" if cell.id == "setup" else "code of the quiz" if "tfm_lib.ask.quiz" in cell.source else None
-    if kind:
-        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-        about |= {"code_prompt_show": f"Show the {kind}", "code_prompt_hide": f"Hide the {kind}"}
+    """Tells MyST-NB what to fold: code under a title, that of a quiz, and outputs to guess; and a picture's words."""
+    about, tags = {}, cell.metadata.get("tags", [])
+    titled = TITLE.match(cell.source)
+    if cell.id == "setup" or titled or "tfm_lib.ask.quiz" in cell.source:
+        kind = "set-up" if cell.id == "setup" else titled[1].lower() if titled else "quiz"
+        tags = [*tags, "hide-input"]
+        about |= {"code_prompt_show": f"Show the code: {kind}", "code_prompt_hide": f"Hide the code: {kind}"}
+        cell.source = TITLE.sub("", cell.source)
+    if "guess" in tags:
+        tags = [*tags, "hide-output"]
+        ask = "What do you expect? Open to see the {type}"  # "output", unless the code is folded as well
+        about |= {"code_prompt_show": ask, "code_prompt_hide": "Hide the {type}"}
+    if cell.metadata.get("jupyter", {}).get("outputs_hidden"):  # folded in JupyterLab, and so here
+        tags = [*tags, "hide-output"]
+        about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
+    cell.metadata["tags"] = tags
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:
             raise ValueError(

@@ -53,13 +53,23 @@ MAY_IMPORT = {
         "vocabulary",
         "workers",
     },
-    "lab": {"files", "lessons"},
+    "copies": set(),
+    "lab": {"copies", "files", "lessons"},
     "checks": {"ask"},
 }
-COMMANDS = {"lessons", "lab", "runs", "checks", "files", "errors", "texts"}  # behind make, and not what is taught
+COMMANDS = {
+    "lessons",
+    "copies",
+    "lab",
+    "runs",
+    "checks",
+    "files",
+    "errors",
+    "texts",
+}  # behind make, and not what is taught
 # What shows and what asks may use all that is taught. A quiz shows no figure, but what a cell shows with a kernel and
 # without one is the same for both.
-TAUGHT = set(MAY_IMPORT) - {"runs", "lab", "checks"}
+TAUGHT = set(MAY_IMPORT) - {"runs", "copies", "lab", "checks"}
 FOLDERS = {"show": TAUGHT | {"show"}, "ask": TAUGHT | {"ask"}}
 EXCEPTIONS = {"ask/quiz.py": {"show"}}
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
@@ -71,8 +81,9 @@ LONGER = {
     "training": "the loop, and all that makes it stop and go on",
     "workers": "torchrun's failures are told in a line, which takes a fifth of it",
     "newsroom": "every rule of the language in one place",
+    "figure": "its table of colors belongs to its style",
     "plots": "controls will leave it",
-    "drawings": "two drawings, all of it coordinates",
+    "drawings": "three drawings, all of it coordinates",
     "softmax_controls": "to be written anew",
     "summarizer_controls": "to be written anew",
 }

@@ -22,6 +22,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.proof import cells
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lab import FOLDER, ROOT, add_lessons
 from tfm_lib.show.live import VIEW
@@ -45,6 +46,14 @@ RAN = """() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.innerText);
     return prompts.length && /[0-9]/.test(prompts[0]) && !prompts.some(p => p.includes("*"));
 }"""
+
+
+# Whether a heading of that text is on the screen.
+IN_VIEW = """text => [...document.querySelectorAll(".jp-NotebookPanel h2")].some(heading => {
+    const {top, bottom, height} = heading.getBoundingClientRect();
+    return heading.innerText.startsWith(text) && height > 0 && top >= 0 && bottom <= innerHeight;
+})"""
+UNFOLD = ".jp-NotebookPanel:visible .jp-showHiddenCellsButton:visible"  # under the heading of a folded section
 
 
 class Lab(NamedTuple):
@@ -148,6 +157,8 @@ def run_and_save(page, lab: Lab, lesson: str) -> None:
     page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
     page.locator(".lm-Menu-item[data-command='runmenu:run-all']").click()
     page.wait_for_function(RAN, timeout=1000 * RUNNING, polling=200)
+    while page.locator(UNFOLD).count():  # the second reading ran as well
+        page.locator(UNFOLD).first.click()
     page.locator(".lm-MenuBar-itemLabel", has_text="File").click()
     page.locator(".lm-Menu-item[data-command='docmanager:save']").click()
     page.locator(".jp-mod-dirty").first.wait_for(state="detached")
@@ -228,7 +239,8 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
         for number, function, call in live_calls(saved):
             cell = shown.nth(number)
             if function == "quiz":
-                answer(cell, questions.opening if "opening=True" in call else questions.questions)
+                part = next((part for part in ("opening", "deeper") if f"{part}=True" in call), "spine")
+                answer(cell, getattr(questions, part))
             elif function == "live_curve":
                 has_grown(cell)
             else:
@@ -237,6 +249,44 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
             report(waited, folder / f"{lesson}_answers.md")
     finally:
         take_pictures(page, folder, lesson)
+
+
+def folded_lesson(title: str, *links: str):
+    """A long lesson with links on top and, at its end, a folded section with a cell that was never run."""
+    text = [cells.markdown(f"Text {n}.\n\n" + "More of it.\n\n" * 9) for n in range(9)]
+    deeper, below = cells.markdown("## Deeper: what it costs"), cells.markdown("### Below")
+    deeper.metadata["jp-MarkdownHeadingCollapsed"] = True
+    drawn = cells.code("# @title Drawing\nprint(6 * 7)")
+    drawn.metadata["jupyter"] = {"source_hidden": True}
+    head = cells.markdown(f"# {title}\n\n{' '.join(links)}")
+    return cells.notebook(
+        head, cells.code("1"), *text, deeper, below, drawn, cells.markdown("## Last"), cells.code("2")
+    )
+
+
+def test_links_of_a_copy_reach_folded_sections_and_run_all_runs_them(page, lab, tmp_path):
+    own, other = "[own](#deeper-what-it-costs)", "[other](98_other.ipynb#last)"
+    cells.write(tmp_path / "97_own.ipynb", folded_lesson("97 · Own", own, other))
+    cells.write(tmp_path / "98_other.ipynb", folded_lesson("98 · Other"))
+    add_lessons(lab.folder, tmp_path)
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.goto(f"{lab.url}/lab/tree/97_own.ipynb?token={lab.token}&reset")
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    panel = page.locator(".jp-NotebookPanel:visible")
+    assert not page.evaluate(IN_VIEW, "Deeper: what it costs")
+    panel.get_by_role("link", name="own").click()
+    page.wait_for_function(IN_VIEW, arg="Deeper: what it costs")
+    assert not panel.locator("h3", has_text="Below").is_visible()
+    run_and_save(page, lab, "97_own")
+    assert code_cells(lab.folder / "97_own.ipynb")[1]["outputs"][0]["text"] == ["42\n"]
+    assert panel.locator(".jp-Placeholder-contentContainer", has_text="Drawing").count() == 1, "code stays folded"
+    for _ in range(2):  # with all cells in the page, JupyterLab scrolls only in a notebook that is open already
+        page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="97_own").click()
+        panel.get_by_role("link", name="other").click()
+        page.locator(".jp-NotebookPanel:visible h1", has_text="98 · Other").wait_for()
+    page.wait_for_function(IN_VIEW, arg="Last")
+    for name in ("97_own", "98_other"):
+        (lab.folder / f"{name}.ipynb").unlink()
 
 
 @pytest.mark.parametrize(

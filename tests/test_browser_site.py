@@ -15,6 +15,7 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "site"
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+GUESSES = any('"guess"' in lesson.read_text(encoding="utf-8") for lesson in LESSONS)
 DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
 
 
@@ -203,14 +204,33 @@ def test_hints_are_folded_and_claims_are_not_seen(tab):
     assert answer.locator("p").first.is_visible()
 
 
-def test_the_set_up_is_folded_and_a_quiz_is_a_sentence(tab):
+def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_read(tab):
     page = tab()
     page.goto(lesson_pages()[1])
-    for code, count in (("find_spec", 1), ("tfm_lib.ask.quiz", 2)):
+    for code, least in (("find_spec", 1), ("tfm_lib.ask.quiz", 2), ("show.drawings", 1)):
         cells = page.locator(".cell", has_text=code)
-        assert [cells.nth(i).locator(".cell_input").is_visible() for i in range(cells.count())] == [False] * count
-    sentence = page.locator(".output", has_text="without a kernel, read them")
-    assert sentence.count() == 2 and sentence.first.is_visible()
+        assert [cells.nth(i).locator(".cell_input").is_visible() for i in range(cells.count())] == [
+            False
+        ] * cells.count()
+        assert cells.count() >= least
+    for picture in page.locator(".cell_output:has(img)").all():
+        assert picture.locator("p.caption").inner_text() == picture.locator("img").get_attribute("alt")
+    opening = page.locator(".cell_output", has_text="Read or skip?")
+    assert opening.locator("li").count() >= 9 and opening.locator("p > strong").count() == 3
+
+
+def test_what_is_to_be_guessed_opens_with_a_click(tab):
+    page, asked = tab(), 0
+    for path in lesson_pages():
+        page.goto(path)
+        for folded in page.locator("details.below-input").all():
+            asked += 1
+            assert folded.locator("summary p.collapsed").inner_text() == "What do you expect? Open to see the output"
+            output = folded.locator(".cell_output")
+            assert not output.is_visible()
+            folded.locator("summary").click()
+            assert output.is_visible()
+    assert asked or not GUESSES
 
 
 def test_next_leads_through_the_course_and_previous_back(tab, host):
@@ -342,8 +362,11 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
     for aside in (".skip-to-content", ".sidebar-drawer", ".toc-drawer", ".mobile-header", ".related-pages"):
         assert not page.locator(aside).first.is_visible(), aside
     assert page.locator("article h1").is_visible()
-    folded = {kind: page.locator(f"article details{kind}") for kind in (".hide", ":not(.hide)")}
-    assert [part.is_visible() for part in folded[".hide"].all()] == [False] * 3
+    folded = {kind: page.locator(f"article details{kind}") for kind in (".above-input", ":not(.hide)")}
+    code = folded[".above-input"].all()
+    assert len(code) >= 3 and not any(part.is_visible() for part in code), "machinery is left out, its pictures are not"
+    pictures = page.locator("article .cell_output img").all()
+    assert len(pictures) > 10 and all(picture.is_visible() for picture in pictures)
     answers = folded[":not(.hide)"].locator("> p:first-of-type")
     assert answers.count() > 20 and all(answer.is_visible() for answer in answers.all()), "paper cannot be unfolded"
     assert len(page.pdf(format="A4")) > 100_000

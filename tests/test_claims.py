@@ -209,7 +209,11 @@ def course(tmp_path):
     write(
         tmp_path / "01_first.ipynb", notebook(markdown("# First\n\n## 1. Start"), markdown("## 2. `Keys` and *more*"))
     )
-    write(tmp_path / "02_second.ipynb", notebook(markdown("# Second\n\n## 1. New words<!-- was: old-words -->")))
+    second = [
+        "# Second\n\n## 1. New words<!-- was: old-words -->",
+        "## Deeper: what $h$ heads cost<!-- was: 4-price -->",
+    ]
+    write(tmp_path / "02_second.ipynb", notebook(*map(markdown, second)))
     return tmp_path
 
 
@@ -224,6 +228,18 @@ def course(tmp_path):
         ("[x](../notebooks/01_first.ipynb#keys-and-more)", "[x](../notebooks/01_first.ipynb#2-keys-and-more)"),
         ("[05, section 3](05_second.ipynb#3-old-words)", "[02, section 1](02_second.ipynb#1-new-words)"),
         ("[section 7](#7-new-words)", "[section 1](#1-new-words)"),
+        ("[section 4](#4-price)", "[“what $h$ heads cost”](#deeper-what-h-heads-cost)"),
+        ("[Price](#deeper-price)", "[what $h$ heads cost](#deeper-what-h-heads-cost)"),
+        ("[what $h$ heads cost](#deeper-what-h-heads-cost)", None),
+        (
+            "[lesson 02, section 6](02_second.ipynb#6-what-h-heads-cost)",
+            "[lesson 02, “what $h$ heads cost”](02_second.ipynb#deeper-what-h-heads-cost)",
+        ),
+        (
+            "[lesson 05, “the price”](05_second.ipynb#deeper-price)",
+            "[lesson 02, “what $h$ heads cost”](02_second.ipynb#deeper-what-h-heads-cost)",
+        ),
+        ("[the “new words”](#deeper-new-words)", "[the section 1](#1-new-words)"),
         ("[gone](01_first.ipynb#3-gone) `[lesson 07](07_first.ipynb)` [a](https://a.org#b)", None),
     ],
 )

@@ -49,7 +49,8 @@ def test_the_pictures_are_what_the_code_draws(path, draw):
     ("path", "draw"), [(landscape.PATHS, landscape.paths), (landscape.MASKS, landscape.long_inputs)]
 )
 def test_the_page_shows_each_picture_with_its_message(path, draw):
-    assert f"![{draw().alt}]({path.name})" in FLAT
+    message = draw().alt
+    assert f"![{message}]({path.name}) *{message}*" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------

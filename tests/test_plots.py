@@ -13,14 +13,18 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 from PIL import Image
 
 from tfm_lib.lessons import LESSONS
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.show.drawings import PARTS, architecture, course_map
-from tfm_lib.show.figure import DIVERGING, SEQUENTIAL
+from tfm_lib.show.drawings import architecture, course_map, multi_head_attention
+from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
+from tfm_lib.show.live import caption
+from tfm_lib.show.overview import BOXES, INSIDE, PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
+from tfm_lib.show.ribbons import LETTER, ribbons
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
 TARGET = ["<s>", "storm", "closes", "the", "harbor"]
@@ -44,6 +48,10 @@ FIGURES = {
         weights(12, 40), [f"out{i}" for i in range(12)], [f"token{i}" for i in range(40)]
     ),
     "one cell": lambda: attention_map(torch.ones(1, 1), ["a"], ["b"]),
+    "ribbons": lambda: ribbons(weights(5, 7), TARGET, SOURCE),
+    "ribbons of many lines": lambda: ribbons(
+        weights(12, 40), [f"out{i}" for i in range(12)], [f"token{i}" for i in range(40)]
+    ),
     "causal mask": lambda: mask_picture(torch.ones(5, 5).tril().bool(), TARGET, TARGET),
     "large mask": lambda: mask_picture(torch.ones(64, 64).tril().bool()),
     "sinusoids": lambda: sinusoids(sinusoidal_table(60, 32)),
@@ -56,6 +64,8 @@ FIGURES = {
     "map, last lesson": lambda: course_map(9),
     "architecture": architecture,
     "architecture, lit": lambda: architecture(list(PARTS)),
+    "multi-head attention": multi_head_attention,
+    "architecture, small": lambda: architecture(["memory"]),
 }
 every_figure = pytest.mark.parametrize("name", FIGURES)
 
@@ -76,11 +86,6 @@ def visible_texts(figure: Figure) -> list[Text]:
             ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
             texts += [axis.label, *(label for tick in ticks for label in (tick.label1, tick.label2))]
     return [text for text in texts if text.get_visible() and text.get_text()]
-
-
-def caption(figure: Figure) -> Text:
-    (text,) = figure.findobj(lambda artist: artist.get_gid() == "caption")
-    return text
 
 
 @every_figure
@@ -106,17 +111,6 @@ def test_a_figure_is_small_and_carries_its_words(name):
     picture = Image.open(BytesIO(data["image/png"]))
     assert metadata["image/png"]["width"] * 3 == picture.width * 2  # one and a half pixels for each on the page
     assert not set(picture.info) & {"Software", "Creation Time", "Date"}
-
-
-@every_figure
-def test_the_caption_stands_under_the_picture_and_is_the_message(name):
-    figure, data, _ = shown(name)
-    box = caption(figure).get_window_extent()
-    assert " ".join(caption(figure).get_text().split()) == figure.alt
-    for axes in figure.axes:
-        assert axes.get_tightbbox().y0 > box.y1
-    ink = np.asarray(Image.open(BytesIO(data["image/png"])).convert("L"))[-int(box.y1) :]
-    assert ink.min() < 120, "no dark letters at the foot of the picture"
 
 
 def test_figures_leave_no_trace_in_matplotlib():
@@ -169,20 +163,21 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, py
         shell.user_ns.update(figure=figure)
         with capture_output() as captured:
             assert shell.run_cell(cell).success
-        (output,) = captured.outputs
+        picture, words = captured.outputs
     finally:
         InteractiveShell._instance = None
-    assert set(output.data) == {"image/png", "text/plain"}
-    assert output.data["text/plain"] == output.metadata["image/png"]["alt"] == figure.alt
-    shown = output.data["image/png"]
+    assert set(picture.data) == {"image/png", "text/plain"}
+    assert picture.data["text/plain"] == picture.metadata["image/png"]["alt"] == figure.alt
+    assert words.data == {"text/html": caption(figure.alt)}, "the words stand under the picture"
+    shown = picture.data["image/png"]
     assert (base64.b64decode(shown) if isinstance(shown, str) else shown) == figure.png()
 
 
 def test_a_long_word_and_a_dollar_sign_stay_as_they_are():
-    figure = Figure("It costs $5 and $6, " + "w" * 60)
-    assert caption(figure).get_text().replace("\n", " ") == figure.alt
-    figure.png()
+    Figure("It costs $5 and $6, " + "w" * 60).png()
     attention_map(torch.eye(2), ["$5", "$6"], ["$x$", "{"]).png()
+    words = caption("It costs $5 & $6 after <s>.")
+    assert "It costs $5 &amp; $6 after &lt;s&gt;.</p>" in words and "mathjax_ignore" in words
 
 
 @pytest.mark.parametrize("alt", ["", "  \n"])
@@ -217,6 +212,34 @@ def test_the_cells_show_the_weights_or_a_ring_on_the_largest():
     large = weights(12, 40)
     rings = [tuple(ring.get_xydata()[0]) for ring in attention_map(large, range(12), range(40)).axes[0].lines]
     assert rings == [(column, row) for row, column in enumerate(large.argmax(1).tolist())]
+
+
+def test_ribbons_name_the_widest_line_of_each_word_and_draw_it_as_wide_as_its_weight():
+    looks = torch.tensor([[0.9, 0.06, 0.04], [0.0, 0.0, 1.0]])
+    figure = ribbons(looks, ["a", "b"], ["x", "y", "z"])
+    assert figure.alt.endswith("“a” to “x”, “b” to “z”.")
+    lines = figure.axes[0].patches  # 0.04 is too faint for one
+    assert [line.get_linewidth() for line in lines] == pytest.approx([9 * 0.9, 9 * 0.06, 9.0])
+    at = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    for line, (query, key) in zip(lines, ["ax", "ay", "bz"], strict=True):
+        (x, low), *_, (to, high) = line.get_path().vertices
+        assert [x - at[query][0], to - at[key][0]] == pytest.approx([LETTER / 2, LETTER / 2])
+        assert at[query][1] < low < high < at[key][1]
+
+
+def test_ribbons_of_many_words_name_the_five_widest_in_the_order_of_the_text():
+    looks = torch.diag(torch.tensor([0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.5]))
+    lower = [word.upper() for word in SOURCE]
+    named = "“STORM” to “storm”, “THE” to “the”, “COAST” to “coast”, “HARBOR” to “harbor”, “CLOSED” to “closed”."
+    assert ribbons(looks, lower, SOURCE).alt.endswith(named)
+
+
+def test_ribbons_keep_a_mark_with_its_word_where_a_line_ends():
+    words = ["x" * 46, "y" * 47, ".", "z"]  # the first two fill the line
+    axes = ribbons(torch.full((1, 4), 1 / 4), ["all"], words).axes[0]
+    at = {text.get_text(): text.get_position() for text in axes.texts}
+    assert at["."] == pytest.approx((94 * LETTER, at["y" * 47][1]))
+    assert at["z"] == pytest.approx((0, at["."][1] - 0.3))
 
 
 def test_a_mask_is_told_by_sign_and_by_words():
@@ -263,15 +286,58 @@ def test_of_many_steps_the_means_are_drawn_over_the_single_losses():
     assert list(single.get_ydata()) == losses
 
 
-def test_colors_survive_a_gray_print():
-    def lightness(colors):
-        linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
-        return linear[:, :3] @ [0.2126, 0.7152, 0.0722]
+def linear(colors: np.ndarray) -> np.ndarray:
+    return np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
 
-    steps = lightness(matplotlib.colormaps[SEQUENTIAL](np.linspace(0, 1, 12)))
+
+def lightness(colors: np.ndarray) -> np.ndarray:
+    return linear(colors)[..., :3] @ [0.2126, 0.7152, 0.0722]
+
+
+def test_colors_survive_a_gray_print():
+    steps = lightness(SEQUENTIAL(np.linspace(0, 1, 12)))
     assert (np.diff(steps) < 0).all()
     low, middle, high = lightness(DIVERGING([0.0, 0.5, 1.0]))
     assert middle > high + 0.3 > low + 0.5
+
+
+# How people who lack one kind of cones see linear red, green and blue. Source: Machado et al. 2009, severity 1.
+SIGHT = np.array(
+    [
+        [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ]
+)
+
+
+def as_seen(color: str) -> np.ndarray:
+    """The color in CIELAB, where 2 is a difference that one just sees, by each kind of SIGHT."""
+    to_xyz = np.array(
+        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+    )
+    x, y, z = np.cbrt(
+        to_xyz @ np.clip(SIGHT @ linear(np.array(to_rgb(color))), 0.01, 1).T / [[0.95047], [1], [1.08883]]
+    )
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], -1)
+
+
+@pytest.mark.parametrize("row", ROLES, ids=lambda row: "-".join(row))
+def test_roles_that_meet_in_a_picture_differ_for_every_eye(row):
+    for one, other in combinations([MEANING[role].color for role in row], 2):
+        assert np.linalg.norm(as_seen(one) - as_seen(other), axis=-1).min() > 12, f"{one} and {other}"
+
+
+def test_each_role_has_one_look_whose_lines_stand_out_and_whose_areas_carry_dark_letters():
+    assert len(MEANING) == sum(map(len, ROLES))
+    for role, look in MEANING.items():
+        line, area, ink = (lightness(np.array(to_rgb(color))) for color in (look.color, look.fill, INK))
+        assert 1.05 / (line + 0.05) > 3 and (area + 0.05) / (ink + 0.05) > 7, role  # WCAG 2.2: 1.4.11 and 1.4.6
+
+
+def test_a_weight_of_zero_is_nearly_white():
+    assert lightness(SEQUENTIAL([0.0]))[0] > 0.9 > 0.3 > lightness(SEQUENTIAL([0.75]))[0]
 
 
 def test_the_map_lights_the_current_lesson_by_frame_and_words():
@@ -293,12 +359,55 @@ def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
             assert before < lesson.number and abs(x - to_x) + abs(y - to_y) == 1
 
 
+def boxes_of(figure: Figure) -> dict[str, list[tuple[str, bool]]]:
+    """The fill of each box and whether its frame is thick, by the words in it."""
+    [axes] = figure.axes
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for text in filter(Text.get_text, axes.texts):
+        for patch in axes.patches:
+            (left, bottom), (right, top) = patch.get_extents().transformed(axes.transData.inverted()).get_points()
+            x, y = text.get_position()
+            if left < x < right and bottom < y < top and right - left < 2:
+                look = (to_hex(patch.get_facecolor()), patch.get_linewidth() > 2)
+                found.setdefault(text.get_text(), []).append(look)
+    return found
+
+
+@pytest.mark.parametrize("part", BOXES)
+def test_a_lit_part_stands_out_by_frame_and_by_the_color_that_it_has_everywhere(part):
+    lit = MEANING[PARTS[part][0]].fill
+    found = boxes_of(architecture([part]))
+    assert {*found[BOXES[part][0]]} == {(lit, True)}
+    others = {look for text, looks in found.items() for look in looks if text != BOXES[part][0]}
+    faded = (MEANING["aside"].fill, False)
+    assert faded in others and others <= ({faded, (MEANING["attention"].fill, False)} if part in INSIDE else {faded})
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_lit_side_has_its_parts_in_their_colors(side):
+    figure = architecture([side])
+    fills = {fill for looks in boxes_of(figure).values() for fill, _ in looks}
+    assert {MEANING[role].fill for role in ("attention", "norm", "feed-forward")} <= fills
+    [frame] = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
+    assert to_hex(frame.get_edgecolor()) == MEANING[side].color
+
+
+def test_what_was_written_is_read_again_where_that_is_lit():
+    def back(lit):
+        return sum(line.get_color() == MEANING["output"].color for line in architecture(lit).axes[0].lines)
+
+    assert (back(["softmax"]), back(["softmax", "next_token"])) == (0, 1)
+
+
 @pytest.mark.parametrize("part", [None, *PARTS])
-def test_a_lit_part_differs_in_frame_and_is_named(part):
+def test_the_small_drawing_names_what_is_lit_and_takes_less_than_half_a_screen(part):
     figure = architecture([part] if part else [])
-    thick = sum(patch.get_linewidth() > 2 for patch in figure.axes[0].patches)
-    assert thick == {None: 0, "embedding": 2, "feed_forward": 2, "add_norm": 5}.get(part, 1)
-    assert part is None or PARTS[part][1] in figure.alt
+    inches = figure.get_size_inches()[1]
+    if part is None:
+        assert inches > 6 and not any(patch.get_linewidth() > 2 for patch in figure.axes[0].patches)
+        return
+    assert PARTS[part][1] in figure.alt and 100 * inches < 768 / 2
+    assert min(text.get_fontsize() for text in figure.axes[0].texts) >= 7.5  # more than ten pixels
 
 
 @pytest.mark.parametrize(
@@ -315,6 +424,7 @@ def test_a_lit_part_differs_in_frame_and_is_named(part):
         (ValueError, lambda: attention_map(weights(2, 3), ["a", "b"], ["x"]), "keys has 1 labels; wanted a list of 3"),
         (ValueError, lambda: attention_map(weights(2, 3), "ab", list("xyz")), "queries has 2 labels; wanted a list"),
         (ValueError, lambda: attention_map(weights(2, 2, 3), ["a", "b"], list("xyz"), heads=["one"]), "heads has 1"),
+        (ValueError, lambda: ribbons(torch.tensor([[3.0, -1.0]]), ["a"], ["b", "c"]), "-1 to 3; wanted 0 to 1"),
         (TypeError, lambda: mask_picture(torch.ones(2, 2)), r"wanted torch.bool, True = may attend: use mask.bool\(\)"),
         (ValueError, lambda: mask_picture(torch.ones(2, 1, 3).bool()), r"mask\[0\] picks one example"),
         (ValueError, lambda: mask_picture(torch.ones(2, 3).bool(), ["a"]), "queries has 1 labels; wanted a list of 2"),

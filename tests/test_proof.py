@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
 
-from tests.proof import author, environment, stamp
+from tests.proof import anatomy, author, environment, folds, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
@@ -70,6 +70,7 @@ def good_lesson():
     cells = [cell for cell in book.cells if cell.cell_type == "code"]
     for count, (cell, shown) in enumerate(zip(cells, [*outputs, printed("0.1\n")], strict=True), start=1):
         cell.execution_count, cell.outputs = count, shown
+    folds.fold(book)
     return book
 
 
@@ -472,7 +473,7 @@ def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("it ran a command"))
     source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 14
+    assert len(source.splitlines()) <= 17 and max(map(len, source.splitlines())) <= anatomy.COLUMNS
     exec(compile(source, "setup", "exec"), {})
     assert not list(tmp_path.iterdir())
 
@@ -511,6 +512,71 @@ def test_every_lesson_is_stamped():
         book = read(path)
         stamp.stamp(book, path.name, stamp.repository())
         assert book == read(path), f"{path.name}: run `make stamp`"
+
+
+# ---- folds
+
+
+def drawing_lesson():
+    """A lesson that draws, prints source, shows a control, and keeps in a drawing cell what a later cell needs."""
+    of_picture = [*figure(png("red")), output("display_data", data={"text/html": "<p>One red pixel.</p>"}, metadata={})]
+    drawn = {
+        "axes = 1\nFigure()": of_picture,
+        "import inspect\n\nprint(inspect.getsource(f))": printed("def f():\n    pass\n"),
+        "rows = [2]\nFigure()": of_picture,
+        "for axes in rows:\n    print(axes)": printed("2\n"),
+        "Figure(), print(1)": [*of_picture, *printed("1\n")],
+        "def draw():\n    return rows": [],
+        "x = 3": [],
+        "mask_control()": of_picture,
+    }
+    book = notebook(markdown("# A lesson"), *map(code, drawn), markdown("## Deeper: more"))
+    for cell, outputs in zip(book.cells[1:], drawn.values(), strict=False):
+        cell.outputs = outputs
+    book.cells[-1].metadata["tags"] = ["deeper"]
+    book.cells[-2].id = "control-mask"
+    return book
+
+
+def test_drawings_and_printed_source_are_folded_under_a_title_and_what_others_need_stays_open():
+    book = drawing_lesson()
+    folds.fold(book)
+    titles = [c.source.split("\n")[0] for c in book.cells if "cellView" in c.metadata]
+    assert titles == ["# @title Drawing", "# @title Source of the package"]
+    assert book.cells[1].source == "# @title Drawing\naxes = 1\nFigure()"
+    assert book.cells[1].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
+    assert book.cells[-1].metadata["jp-MarkdownHeadingCollapsed"] is True
+    again = deepcopy(book)
+    folds.fold(again)
+    assert again == book and list(folds.fold_findings(book)) == []
+
+
+def test_a_fold_that_is_wrong_is_found_and_mended():
+    book = drawing_lesson()
+    assert list(folds.fold_findings(book)) == [
+        *(f"cell {place} is to be folded: `make stamp` does it" for place in (2, 3, 10))
+    ]
+    folds.fold(book)
+    book.cells[1].outputs = printed("2\n")
+    book.cells[2].metadata["jupyter"]["outputs_hidden"] = False
+    assert list(folds.fold_findings(book)) == ["cell 2 is to be open: `make stamp` does it"]
+    folds.fold(book)
+    assert book.cells[1].source == "axes = 1\nFigure()" and book.cells[1].metadata == {}
+    assert book.cells[2].metadata["jupyter"] == {"outputs_hidden": False, "source_hidden": True}
+
+
+def test_a_title_by_hand_folds_any_cell():
+    book = notebook(code("# @title Ten helpers\nx = 1"))
+    folds.fold(book)
+    assert book.cells[0].source == "# @title Ten helpers\nx = 1" and "cellView" in book.cells[0].metadata
+
+
+def test_the_title_of_a_fold_is_no_line_of_its_code():
+    book = good_lesson()
+    cell = cell_with(book, "print(scores)")
+    cell.source = "# @title Long\n" + "x = 1\n" * 24 + "print(scores)"
+    folds.fold(book)
+    assert lint(book) == []
 
 
 # ---- with kernels: what a run of pytest says, and what `make lessons` writes
@@ -562,6 +628,28 @@ def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
     assert "a picture is not the one in the file: 100.00% of the pixels differ, by up to 255 of 255" in report
     assert "The first is near 70.\nIt writes 70, and `scores[0]` is 62. Mend it in one of three ways" in report
     assert "outputs compared: this is the locked environment" in report
+
+
+def solved(solution: str):
+    """A lesson with an exercise, a folded solution, and a claim that holds where it took the place of the question."""
+    task = code('from tfm_lib.checks import check\n\nmy_crowd = ...\ncheck("attention.crowd", my_crowd)', "exercise")
+    folded = markdown(f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>")
+    folded.metadata["tags"] = ["solution"]
+    claimed = markdown("It is solved<!-- claim: my_crowd is not ... -->.")
+    return notebook(markdown("# A lesson"), code("from math import cosh as exp"), task, folded, claimed)
+
+
+def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below_still_true(tmp_path):
+    right = "from math import exp\n\nmy_crowd = exp(3) / (exp(3) + 20)"
+    solutions = {"right": right, "renamed": right.partition("\n\n")[2], "broken": "my_crowd = nowhere"}
+    for name, solution in solutions.items():
+        write(tmp_path / f"{name}.ipynb", solved(solution))
+    status, report = prove(tmp_path, "-k", "not lint", compared=False, TFM_GPU="1")
+    failures = report.partition("FAILURES")[2]
+    assert status == 1 and "right.ipynb" not in failures and "3 failed, 9 passed" in report, report
+    assert "renamed.ipynb, markdown cell 4" in failures and "\N{BALLOT X} attention.crowd: not right yet." in failures
+    assert "broken.ipynb, markdown cell 4" in failures and "NameError: name 'nowhere' is not defined" in failures
+    assert "It is solved.\nIts claim `my_crowd is not ...` is false" in failures
 
 
 def test_elsewhere_cells_run_and_claims_hold_but_outputs_are_not_compared(tmp_path):

@@ -41,10 +41,14 @@ Really.
 </details>"""
 
 
-def write_lesson(folder: Path, *questions: str, name: str = "01_x", title: str = "# 01 · X") -> Path:
+def write_lesson(
+    folder: Path, *questions: str, name: str = "01_x", title: str = "# 01 · X", opening: tuple[int, ...] = ()
+) -> Path:
+    """A lesson of these questions; opening are the places of those that open it. A heading is a cell of its own."""
     asked = [cells.markdown(source) for source in questions]
-    for cell in asked:
-        cell.metadata["tags"] = ["question"]
+    for place, cell in enumerate(asked):
+        if not cell.source.startswith("## "):
+            cell.metadata["tags"] = ["question", *["opening"] * (place in opening)]
     cells.write(folder / f"{name}.ipynb", cells.notebook(cells.markdown(title), cells.markdown("Text."), *asked))
     return folder / f"{name}.ipynb"
 
@@ -80,11 +84,10 @@ def test_a_lesson_closes_with_six_to_ten_questions(lesson):
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
-def test_the_opening_questions_are_answered_at_the_end(lesson):
-    source = cells.read(LESSONS / f"{lesson.name}.ipynb").cells[0].source
-    opening = re.findall(r"^\d\. (.+)$", source, re.MULTILINE)
-    assert len(opening) == 3
-    assert [question.question for question in lesson.opening] == opening
+def test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none(lesson):
+    assert len(lesson.opening) == 3 and not any(question.deeper for question in lesson.opening)
+    title = cells.read(LESSONS / f"{lesson.name}.ipynb").cells[0].source
+    assert [question.question for question in lesson.questions if question.question in title] == []
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
@@ -116,7 +119,7 @@ def test_no_two_questions_are_alike():
 
 def test_a_question_is_read_without_its_claims(tmp_path):
     lesson = read_lesson(write_lesson(tmp_path, GOOD.replace("Because.", "Because 1 < 2<!-- claim: 1 < 2 -->.")))
-    assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")], [])
+    assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")])
 
 
 @pytest.mark.parametrize(
@@ -176,11 +179,14 @@ def test_choices_that_do_not_fit_their_answer_are_named(tmp_path, old, new, mess
         read_lesson(path)
 
 
-def test_the_first_cell_says_which_questions_open_the_lesson(tmp_path):
-    title = "# 01 · X\n\n1. Is $a < b$ in `x$y`?\n2. Why $x$?\n3. Who asked?"
-    lesson = read_lesson(write_lesson(tmp_path, GOOD, CHOSEN, title=title))
-    assert lesson.title == "01 · X"
-    assert lesson.opening == lesson.questions[::-1] and len(lesson.opening) == 2
+def test_tags_and_the_second_reading_say_when_a_question_is_asked(tmp_path):
+    others = [GOOD.replace("Why $x$?", f"{which}?") for which in ("Second", "Third")]
+    path = write_lesson(tmp_path, CHOSEN, GOOD, others[0], "## Second reading\n\nFor later.", others[1], opening=(0, 2))
+    lesson = read_lesson(path)
+    asked = {part: [q.question for q in getattr(lesson, part)] for part in ("questions", "opening", "spine", "deeper")}
+    first, second, third, fourth = asked["questions"]
+    assert asked["opening"] == [first, third] and asked["spine"] == [first, second, third]
+    assert asked["deeper"] == [fourth] == ["Third?"]
 
 
 def test_markdown_becomes_html_with_the_math_that_mathjax_reads():
@@ -203,7 +209,10 @@ def test_what_cannot_be_a_course_is_refused(tmp_path):
 def test_the_deck_holds_every_question_in_the_subdeck_of_its_lesson(tmp_path):
     found = deck(tmp_path / "cards.apkg", COURSE)
     asked = [question for lesson in COURSE for question in lesson.questions]
-    assert [tags for _, tags, _, _ in found["notes"]] == [[question.lesson] for question in asked]
+    parts = ["second_reading" if question.deeper else "spine" for question in asked]
+    assert [tags for _, tags, _, _ in found["notes"]] == [
+        [question.lesson, part] for question, part in zip(asked, parts, strict=True)
+    ]
     assert len({guid for guid, *_ in found["notes"]}) == len(asked) == len(found["cards"])
     by_card = [found["decks"][number] for (number,) in found["cards"]]
     assert by_card == [f"{DECK}::{lesson.title}" for lesson in COURSE for _ in lesson.questions]
@@ -227,13 +236,14 @@ def test_a_card_has_the_question_and_its_answer_without_choices_and_letters(tmp_
 def test_importing_again_updates_instead_of_doubling(tmp_path):
     """The numbers by which Anki knows decks, notes and their type: these here are on readers' machines."""
     asked = Question("01_x", "Why?", "Because.")
-    first = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [asked], [])])
-    better = [Question("02_y", "New?", "Yes."), asked._replace(answer="Since.")]
-    second = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X, renamed", better, [])])
+    first = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X", [asked])])
+    better = [Question("02_y", "New?", "Yes."), asked._replace(answer="Since.", opening=True, deeper=True)]
+    second = deck(tmp_path / "cards.apkg", [Lesson("01_x", "01 · X, renamed", better)])
     assert second["models"] == first["models"] == ["1518063369"]
     assert set(second["decks"]) == set(first["decks"]) == {1, 1553065497}
     assert second["notes"][1][0] == first["notes"][0][0] == "aae31bf446b39df428c5"
     assert second["notes"][0][0] != first["notes"][0][0]
+    assert (first["notes"][0][1], second["notes"][1][1]) == (["01_x", "spine"], ["01_x", "second_reading"])
 
 
 # How Anki knew the questions of lessons 08 and 09 before those of the second half of 08 moved, and 09 became two.

@@ -1,13 +1,16 @@
 """The quiz: every choice is answered with its own words, the reader is told the score, and nothing live is stored."""
 
 import base64
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import ipywidgets
 import nbformat
@@ -18,22 +21,24 @@ from tests.test_questions import CHOSEN, COURSE, GOOD, write_lesson
 from tfm_lib.ask import quiz as module
 from tfm_lib.ask.quiz import FOLDER, quiz
 from tfm_lib.show.figure import Figure
-from tfm_lib.show.live import VIEW, Live, store_static_forms
+from tfm_lib.show.live import VIEW, Live, caption, store_static_forms
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
-OPENING = "# 01 · X\n\n1. Third?\n2. Is $a < b$ in `x$y`?\n3. Second?"
-OPENING += "\n\nIf all three answers come at once, go on to [part 2](02_y.ipynb), the v0.2 of it. More follows."
 
 
 @pytest.fixture
 def lessons(tmp_path, monkeypatch) -> Path:
-    """Two lessons: 01_x asks "Is $a < b$ in `x$y`?", "Second?" and "Third?", and the right choice is always B."""
-    asked = [CHOSEN, *(CHOSEN.replace("Is $a < b$ in `x$y`?", text) for text in ("Second?", "Third?"))]
-    write_lesson(tmp_path, *asked, title=OPENING)
+    """Two lessons, of which 01_x asks "Is $a < b$ in `x$y`?", "Second?", "Third?" and, on a second reading, "Fourth?".
+
+    The right choice is always B, and those that open the lesson are all but "Second?".
+    """
+    asked = [CHOSEN.replace("Is $a < b$ in `x$y`?", text) for text in ("Second?", "Third?", "Fourth?")]
+    write_lesson(tmp_path, CHOSEN, *asked[:2], "## Second reading", asked[2], opening=(0, 2))
     write_lesson(tmp_path, GOOD, name="02_y", title="# 02 · Why")
     monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(module, "LESSONS", [SimpleNamespace(number=name[:2], name=name) for name in ("01_x", "02_y")])
     return tmp_path
 
 
@@ -106,28 +111,39 @@ def test_questions_keep_their_order_and_another_quiz_begins_anew(lessons):
     assert ["<p>no</p>" in texts[0], r"<p>yes, by \(a^2\)</p>" in texts[1], "<p>never</p>" in texts[2]] == [True] * 3
 
 
-def test_the_opening_quiz_asks_the_questions_of_the_first_cell_in_its_order(lessons):
-    titles = [question.children[0].value for question in Page(quiz("01_x", opening=True)).asked]
-    assert ["1. Third?" in titles[0], "2. Is " in titles[1], "3. Second?" in titles[2]] == [True] * 3
+def test_each_quiz_asks_its_part_of_the_questions_in_the_order_of_the_lesson(lessons):
+    asked = [
+        [question.children[0].value.split("<strong>")[1].split("</strong>")[0] for question in Page(shown).asked]
+        for shown in (quiz("01_x"), quiz("01_x", opening=True), quiz("01_x", deeper=True))
+    ]
+    first = r"Is \(a &lt; b\) in <code>x$y</code>?"
+    assert asked == [[f"1. {first}", "2. Second?", "3. Third?"], [f"1. {first}", "2. Third?"], ["1. Fourth?"]]
 
 
 @pytest.mark.parametrize(
     ("wrong", "verdict"),
     [
-        ([], "3 of 3 right at the first try: go on to part 2, the v0.2 of it."),
-        ([1], "2 of 3 right at the first try: read this lesson."),
-        ([0, 1, 2], "0 of 3 right at the first try: read this lesson."),
+        ([], "2 of 2 right at the first try: go on to lesson 02."),
+        ([1], "1 of 2 right at the first try: read this lesson."),
+        ([0, 1], "0 of 2 right at the first try: read this lesson."),
     ],
 )
 def test_the_opening_quiz_says_whether_to_read(lessons, wrong, verdict):
     page = Page(quiz("01_x", opening=True))
-    for question in range(3):
-        assert page.verdict == f"{question} of 3 answered."
+    for question in range(2):
+        assert page.verdict == f"{question} of 2 answered."
         page.choose(question, "C" if question in wrong else "B")
     assert page.verdict == verdict
-    for question in range(3):
+    for question in range(2):
         page.choose(question, "B")
     assert page.verdict == verdict
+
+
+def test_who_needs_not_read_the_last_lesson_is_sent_nowhere(lessons):
+    write_lesson(lessons, CHOSEN, name="02_y", title="# 02 · Why", opening=(0,))
+    page = Page(quiz("02_y", opening=True))
+    page.choose(0, "B")
+    assert page.verdict == "1 of 1 right at the first try: you may skip this lesson."
 
 
 def test_what_cannot_be_asked_is_refused(lessons):
@@ -135,11 +151,10 @@ def test_what_cannot_be_asked_is_refused(lessons):
         quiz("01")
     with pytest.raises(ValueError, match="02_y has no questions with choices"):
         quiz("02_y")
-    with pytest.raises(ValueError, match="02_y has no opening questions with choices"):
+    with pytest.raises(ValueError, match="02_y has no opening questions with choices.*'question' and 'opening'"):
         quiz("02_y", opening=True)
-    write_lesson(lessons, CHOSEN, name="02_y", title="# 02 · Why\n\n1. Is $a < b$ in `x$y`?")
-    with pytest.raises(ValueError, match="02_y does not say .If all three"):
-        quiz("02_y", opening=True)
+    with pytest.raises(ValueError, match="02_y has no questions of a second reading"):
+        quiz("02_y", deeper=True)
     for lesson in lessons.iterdir():
         lesson.unlink()
     with pytest.raises(ValueError, match=f"no lesson '01_x'; there are none in {lessons}"):
@@ -148,13 +163,15 @@ def test_what_cannot_be_asked_is_refused(lessons):
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_the_quizzes_of_a_real_lesson_can_be_won(lesson):
-    for opening, asked in ((False, lesson.questions), (True, lesson.opening)):
-        page = Page(quiz(lesson.name, opening))
+    for part, asked in (("spine", lesson.spine), ("opening", lesson.opening), ("deeper", lesson.deeper)):
+        if not asked:
+            continue  # no second reading
+        page = Page(quiz(lesson.name, opening=part == "opening", deeper=part == "deeper"))
         for place, question in enumerate(asked):
             for choice in sorted(question.choices, key=lambda choice: not choice.why_not):
                 page.choose(place, choice.letter)
                 assert "✗" in page.comment(place) if choice.why_not else "✓" in page.comment(place)
-        assert page.verdict.startswith(f"Score: {len(asked)} of" if not opening else "0 of 3 right")
+        assert page.verdict.startswith("0 of 3 right" if part == "opening" else f"Score: {len(asked)} of")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -171,22 +188,30 @@ def bundles(live: Live) -> list[dict]:
     return [nbformat.v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_lesson_opens_and_closes_with_its_quiz(path):
-    sources = [cell.source for cell in cells.code_cells(cells.read(path))]
-    opening = [n for n, source in enumerate(sources) if f'quiz("{path.stem}", opening=True)' in source]
-    closing = [n for n, source in enumerate(sources) if f'quiz("{path.stem}")' in source]
-    assert len(opening) == len(closing) == 1 and opening < closing
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_a_lesson_has_a_quiz_for_each_of_its_parts_in_their_order(lesson):
+    source = "\n".join(cell.source for cell in cells.code_cells(cells.read(FOLDER / f"{lesson.name}.ipynb")))
+    asked = re.findall(rf'quiz\("{lesson.name}"(.*?)\)', source)
+    assert asked == [", opening=True", "", *[", deeper=True"] * bool(lesson.deeper)]
 
 
 def test_the_static_form_says_how_to_get_the_quiz(lessons):
-    closing, opening = quiz("01_x"), quiz("01_x", opening=True)
-    where = "Run this cell to choose your answers; without a kernel, read them"
-    assert repr(closing) == f"Quiz: 3 questions. {where} below."
-    assert repr(opening) == f"Read or skip? 3 questions. {where} above, and the answers at the end."
-    [shown] = bundles(closing)
+    where = "Run this cell to choose; without a kernel, read them below."
+    assert repr(quiz("01_x")) == f"Quiz: 3 questions. {where}"
+    assert repr(quiz("01_x", deeper=True)) == f"Quiz: 1 question. {where}"
+    [shown] = bundles(closing := quiz("01_x"))
     assert set(shown.data) == {"text/plain", VIEW}
     assert (shown.data["text/plain"], shown.data[VIEW]["model_id"]) == (repr(closing), closing.widget.model_id)
+
+
+def test_without_a_kernel_the_bare_opening_questions_are_read(lessons):
+    live = bundles(quiz("01_x", opening=True))
+    [stored] = outputs.clean(live)
+    assert set(stored.data) == {"text/plain", "text/markdown"}
+    assert stored.data["text/plain"].startswith("Read or skip? 2 questions. Run this cell to choose")
+    head, *asked = stored.data["text/markdown"].split("\n\n")
+    assert head == stored.data["text/plain"]
+    assert asked == ["1. Is $a < b$ in `x$y`?\n2. Third?"]
 
 
 def test_only_the_static_form_is_stored_and_compared(lessons):
@@ -200,18 +225,19 @@ def _says(text: str) -> dict:
     return nbformat.v4.new_output("execute_result", {"text/plain": text}, execution_count=1)
 
 
-def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text():
+def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under_it_its_words():
     drawn = Figure("A line rises from 0 to 1.")
     drawn.subplots().plot([0, 1])
     [shown] = bundles(Live(ipywidgets.IntSlider(), *drawn._repr_mimebundle_()))
     assert set(shown.data) == {"image/png", "text/plain", VIEW}
-    [stored] = outputs.clean([shown])
-    assert base64.b64decode(stored.data.pop("image/png")) == drawn.png()
-    assert stored.data == {"text/plain": drawn.alt} and stored.metadata["image/png"]["alt"] == drawn.alt
-    [stored] = outputs.clean([shown])
-    assert outputs.difference([stored], [shown]) is None
+    stored = outputs.clean([shown])
+    picture, words = deepcopy(stored)
+    assert base64.b64decode(picture.data.pop("image/png")) == drawn.png()
+    assert picture.data == {"text/plain": drawn.alt} and picture.metadata["image/png"]["alt"] == drawn.alt
+    assert words.data == {"text/html": caption(drawn.alt)}
+    assert outputs.clean(stored) == stored and outputs.difference(stored, [shown]) is None
     book = cells.notebook(cells.code("control"))
-    book.cells[0].outputs = [stored]
+    book.cells[0].outputs = stored
     assert list(lint.output_findings(book)) == []
 
 
@@ -256,13 +282,17 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     from jupyter_server.services.contents.filemanager import FileContentsManager
 
     view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
-    book = cells.notebook(cells.code("quiz"), cells.code("print(1)"))
+    book = cells.notebook(cells.code("quiz"), cells.code("print(1)"), cells.code("control"))
     book.cells[0].outputs = [cells.nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
+    data, about = {"text/plain": "A line.", "image/png": "", VIEW: view}, {"image/png": {"alt": "A line."}}
+    book.cells[2].outputs = [cells.nbformat.v4.new_output("display_data", data, metadata=about)]
     book.cells[1].outputs = [cells.nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")
     manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
     saved = cells.read(tmp_path / "lesson.ipynb")
     assert saved.cells[0].outputs[0].data == {"text/plain": "Quiz."} and saved.cells[1].outputs[0].text == "1"
+    picture, words = saved.cells[2].outputs
+    assert set(picture.data) == {"text/plain", "image/png"} and words.data == {"text/html": caption("A line.")}
     store_static_forms({"type": "file", "content": "text"})
 
 
@@ -290,6 +320,7 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/notebooks").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
+    assert (tmp_path / "installed/tfm_lib/docs/transformer.py").is_file()  # what lesson 07 prints
     code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
@@ -318,5 +349,6 @@ print(ipywidgets.__version__, sorted(live._repr_mimebundle_()[0]), last.value)
 """
     ran = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(f"{oldest.split('>=')[1]} {sorted([VIEW, 'text/plain'])} "), ran.stdout
-    assert "3 of 3 right at the first try: go on to part 2, the v0.2 of it." in ran.stdout
+    kinds = sorted([VIEW, "text/plain", "text/markdown"])
+    assert ran.stdout.startswith(f"{oldest.split('>=')[1]} {kinds} "), ran.stdout
+    assert "2 of 2 right at the first try: you may skip this lesson." in ran.stdout

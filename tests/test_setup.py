@@ -20,6 +20,8 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tests.proof import cells
+from tfm_lib.copies import as_file
 from tfm_lib.lab import add_lessons, lab, reset_lesson, without_solutions
 from tfm_lib.lessons import LESSONS, REPLACED
 
@@ -57,20 +59,27 @@ def course(tmp_path: Path) -> tuple[Path, Path]:
     lessons = tmp_path / "notebooks"
     lessons.mkdir()
     for name in ("00_start_here", "03_multi_head_attention"):
-        (lessons / f"{name}.ipynb").write_text(f"original {name}")
+        (lessons / f"{name}.ipynb").write_bytes(saying(f"original {name}"))
     return lessons, tmp_path / "my_lessons"
 
 
+def saying(text: str) -> bytes:
+    """A notebook of one sentence, in the form of files."""
+    return as_file(cells.notebook(cells.markdown(text)))
+
+
 def contents(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.iterdir()}
+    """The files of a folder, those of `saying` by their sentence."""
+    texts = {path.name: path.read_text() for path in folder.iterdir()}
+    return {name: "".join(json.loads(t)["cells"][0]["source"]) if t[0] == "{" else t for name, t in texts.items()}
 
 
 def test_lab_adds_what_is_new_and_overwrites_nothing(course):
     lessons, mine = course
     assert add_lessons(mine, lessons) == ["00_start_here", "03_multi_head_attention"]
     (mine / "00_start_here.ipynb").write_text("my work")
-    (lessons / "00_start_here.ipynb").write_text("original, corrected")
-    (lessons / "04_positional_encoding.ipynb").write_text("new")
+    (lessons / "00_start_here.ipynb").write_bytes(saying("original, corrected"))
+    (lessons / "04_positional_encoding.ipynb").write_bytes(saying("new"))
 
     assert add_lessons(mine, lessons) == ["04_positional_encoding"]
     assert contents(mine) == {
@@ -217,7 +226,7 @@ def installed(tmp_path_factory) -> Path:
 def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
     with (ROOT / "pyproject.toml").open("rb") as file:
         brought = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
-    assert brought == {"notebooks": "tfm_lib/notebooks", "benchmarks": "tfm_lib/benchmarks"}
+    assert brought == {name: f"tfm_lib/{name}" for name in ("notebooks", "benchmarks", "docs")}
 
 
 @pytest.mark.parametrize(

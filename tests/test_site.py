@@ -86,15 +86,20 @@ def picture(alt: str | None) -> nbformat.NotebookNode:
     return new_output("display_data", {"image/png": "", "text/plain": "a picture"}, metadata=about)
 
 
-def test_machinery_is_folded_and_nothing_else():
+def test_machinery_and_outputs_to_guess_are_folded_and_nothing_else():
     _, _, *cells = lesson(
-        new_code_cell("import sys", id=SETUP_ID),
+        new_code_cell("# @title Set-up: nothing to do\nimport sys", id=SETUP_ID),
         new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell("# @title Drawing\nfigure"),
+        new_code_cell("print(1)", metadata={"tags": ["guess"]}),
         new_code_cell("print(1)"),
     )
-    assert [cell.metadata.get("tags", []) for cell in cells] == [["hide-input"], ["kept", "hide-input"], []]
+    tags = [["hide-input"], ["kept", "hide-input"], ["hide-input"], ["guess", "hide-output"], []]
+    assert [cell.metadata["tags"] for cell in cells] == tags
     prompts = [cell.metadata["mystnb"].get("code_prompt_show") for cell in cells]
-    assert prompts == ["Show the set-up", "Show the code of the quiz", None]
+    folded = [f"Show the code: {kind}" for kind in ("set-up", "quiz", "drawing")]
+    assert prompts == [*folded, "What do you expect? Open to see the {type}", None]
+    assert [cell.source for cell in cells][::2] == ["import sys", "figure", "print(1)"]
 
 
 def test_a_picture_carries_its_alt_text():

@@ -7,6 +7,7 @@ import pytest
 
 from tests.proof import cells
 from tfm_lib.ask import checks
+from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lessons import LESSONS as TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -48,13 +49,10 @@ def test_the_minutes_are_added_up():
     assert total in " ".join(TEXT.split())
 
 
-def test_a_lesson_closes_with_seven_to_ten_questions_the_first_three_among_them():
+def test_a_lesson_asks_seven_to_ten_questions_three_of_which_open_it():
     for path in LESSONS.values():
-        first, *rest = cells.read(path).cells
-        closing = [cell.source for cell in rest if "question" in cell.metadata.get("tags", [])]
-        opening = re.findall(r"^[123]\. (.+)$", first.source, re.MULTILINE)
-        assert len(opening) == 3 and all(any(ask in question for question in closing) for ask in opening)
-        assert 7 <= len(closing) <= 10
+        asked = read_lesson(path)
+        assert len(asked.opening) == 3 and 7 <= len(asked.questions) <= 10
     assert "It closes with seven to ten, those three among them" in TEXT.replace("\n", " ")
 
 

@@ -16,7 +16,8 @@ LONG = 1024  # from so many positions on, it pays to look whether a mask is the 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
     """How much each query attends to each key: softmax(query key^T / sqrt(K)).
 
-    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S) -> (..., T, S).
+    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S)
+    -> (..., T, S).
     Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
     """
     _check_widths(query, key)

@@ -1,12 +1,12 @@
 """JupyterLab on the learner's own copies of the lessons, which nothing here ever overwrites."""
 
 import argparse
-import json
 import os
 import re
 import sys
 from pathlib import Path
 
+from tfm_lib.copies import as_file, learners_copy
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, REPLACED, course_file
 
@@ -77,19 +77,19 @@ def without_solutions(source: Path, target: Path) -> int:
     target.mkdir(parents=True, exist_ok=True)
     removed = 0
     for lesson in lessons:
-        book = json.loads(lesson.read_text(encoding="utf-8"))
+        book = learners_copy(lesson)
         for cell in book["cells"]:
             if "solution" in cell["metadata"].get("tags", []):
                 text, count = SOLUTION.subn("", "".join(cell["source"]))
                 cell["source"] = text.rstrip().splitlines(keepends=True)
                 removed += count
-        (target / lesson.name).write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (target / lesson.name).write_bytes(as_file(book))
     return removed
 
 
 def _copy(source: Path, target: Path) -> None:
     """Copy so that an interruption leaves no half lesson, which would never be replaced."""
-    write_whole(target, source.read_bytes())
+    write_whole(target, as_file(learners_copy(source)))
 
 
 def lab(args: argparse.Namespace) -> None:

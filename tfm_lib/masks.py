@@ -48,7 +48,7 @@ def hides_only_the_future(mask: Tensor) -> bool:
 
 
 def length_mask(lengths: Tensor, max_length: int) -> Tensor:
-    """True at the first `lengths` keys: (B,) -> (B, 1, 1, S), or one length a query: (B, T) -> (B, 1, T, S).
+    """True at the first `lengths` keys: (B,) -> (B, 1, 1, S), or one length per query: (B, T) -> (B, 1, T, S).
 
     Raises TypeError unless the lengths are integers, ValueError for another rank or a length outside 0..S.
     """
@@ -92,7 +92,7 @@ def masked_softmax(scores: Tensor, mask_or_lengths: Tensor | None = None) -> Ten
 
     scores: (B, T, S) or (B, H, T, S), any float dtype; with a mask or nothing, any rank.
     mask_or_lengths: nothing, a boolean mask (True = may attend), or integer lengths as d2l takes them:
-        (B,) one number of valid keys an example, or (B, T) one a query.
+        (B,) one number of valid keys per example, or (B, T) one per query.
     Returns the weights in the shape of scores. They sum to 1 over the keys, or to 0 where no key may be seen.
     Raises ValueError or TypeError for a wrong rank, length, dtype, range or device.
     Source: Vaswani et al. 2017, section 3.2.3 ("masking out").
@@ -113,7 +113,8 @@ def masked_softmax(scores: Tensor, mask_or_lengths: Tensor | None = None) -> Ten
         mask = _mask_from_lengths(mask, scores)
     check_mask(mask, scores.shape, scores.device)
     nothing_seen = ~mask.any(-1, keepdim=True)
-    # A row of only -inf would be NaN, in the gradient too: give such a row any finite scores, then weights of 0.
+    # Over nothing but -inf, a softmax and its gradient are NaN. Such a row gets scores
+    # of 0 and then, like all that is hidden, weights of 0.
     scores = scores.masked_fill(~mask, -torch.inf).masked_fill(nothing_seen, 0.0)
     return scores.softmax(-1).masked_fill(~mask, 0.0)
 
@@ -128,7 +129,7 @@ def _mask_from_lengths(lengths: Tensor, scores: Tensor) -> Tensor:
     if tuple(lengths.shape) != wanted:
         raise ValueError(
             f"lengths of shape {tuple(lengths.shape)} don't fit scores of shape {tuple(scores.shape)}; give one length "
-            f"an example, ({scores.shape[0]},), or one a query, ({scores.shape[0]}, {scores.shape[-2]})"
+            f"per example, ({scores.shape[0]},), or one per query, ({scores.shape[0]}, {scores.shape[-2]})"
         )
     mask = length_mask(lengths, scores.shape[-1])  # (B, 1, 1 or T, S)
     return mask if scores.dim() == 4 else mask.squeeze(1)

@@ -209,10 +209,10 @@ class _Team:
         own, part = own_share(batch, self.rank, self.number)
         with self.own_random_numbers():
             logits = self.replica(own.src, own.decoder_input)  # (b, T, V)
-        # The mean over our own labels counts by their part of all: so it is the sum over all, divided by their number.
-        loss = part * training.sequence_loss(logits, own.labels, own.pad_id, recipe.label_smoothing)
+        mean = training.sequence_loss(logits, own.labels, own.pad_id, recipe.label_smoothing)
+        loss = part * mean  # so that the losses of all workers add up to that of the batch
         optimizer.zero_grad()
-        (self.number * loss).backward()  # DDP gives every worker the mean of the workers' gradients; we want the sum
+        (self.number * loss).backward()  # DDP takes the workers' mean; we want the sum
         optimizer.step()
         return self.sum(loss.item())
 

@@ -2,7 +2,7 @@
 
 python -m tests.proof.author check [FILE ...]     executes lessons, says all that has to be mended, writes nothing
 python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed, and lists
-python -m tests.proof.author stamp [FILE ...]     writes badges, first cells, and the numbers in links to lessons
+python -m tests.proof.author stamp [FILE ...]     writes badges, first cells, folds, and the numbers in links to lessons
 """
 
 import argparse
@@ -22,7 +22,9 @@ from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
 from tests import links
 from tests.proof import environment, lint, references, values
+from tests.proof.anatomy import anatomy_findings
 from tests.proof.cells import METADATA, code_cells, read, tags, write
+from tests.proof.folds import fold, fold_findings
 from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
 from tests.proof.lists import list_findings, list_of, listing
 from tests.proof.outputs import clean, difference
@@ -121,6 +123,9 @@ def lessons(paths: list[Path]) -> int:
             failed += 1
             print(f"{path.name}: FAILED, the file is as it was. {error}")
             continue
+        if list(fold_findings(book)):
+            fold(book)
+            changes.append("which cells are folded")
         if changes:
             write(path, book)
         if list(list_findings(path, book)):
@@ -137,6 +142,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
     for kind, of_book in BOOK.items():
         yield from (("", kind, finding) for finding in of_book(book))
     yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
+    yield from (("", "form", finding) for finding in anatomy_findings(book))
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
         for kind, of_prose in PROSE.items():
             yield from ((cell.id, kind, finding) for finding in of_prose(cell.source))
@@ -183,7 +189,7 @@ def check_all(paths: list[Path]) -> int:
 
 
 def stamp_all(paths: list[Path], texts: list[Path]) -> None:
-    """Writes badge and first code cell into lessons, and the numbers of links into lessons and other texts."""
+    """Writes badge, first code cell and folds into lessons, and the numbers of links into lessons and other texts."""
     address = repository()
     books = {path: read(path) for path in paths}
     for path, book in books.items():

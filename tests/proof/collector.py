@@ -1,8 +1,11 @@
-"""A notebook as pytest sees it: the lint, then code cells and sentences with claims, in the order of the text.
+"""A notebook as pytest sees it: the lint, then cells, claims and solutions, in the order in which a reader meets them.
 
+So the spine of a lesson runs without what stands behind it, and with the solutions of its exercises in their places.
 Built on nbval, whose cells run in the notebook's kernel and collect the outputs.
 """
 
+import ast
+import re
 from queue import Empty
 from textwrap import indent
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, RunningKernel
 from nbval.plugin import IPyNbCell, IPyNbFile, NbCellError, find_metadata_tags
 
-from tests.proof import environment
+from tests.proof import anatomy, environment
 from tests.proof.cells import read, tags
 from tests.proof.lint import lint, where
 from tests.proof.lists import list_findings
@@ -19,10 +22,12 @@ from tests.proof.outputs import difference
 from tests.proof.prose import Sentence, sentences
 from tests.proof.references import missing_sections, stale_links
 from tests.proof.values import Answer, answers, beside_code, findings
+from tfm_lib.ask.verdict import SIGNS
 
 SECONDS_FOR_OUTPUT = 60  # after a cell is done, on a machine that is busy
 MARK = "proof"  # the name under which items tell the summary what they are
 OUTPUTS_DIFFER = "Cell outputs differ"  # nbval's words
+CHECKS = '__import__("tfm_lib.ask.checks", fromlist=["judge"])'
 
 
 class ProofError(Exception):
@@ -47,6 +52,8 @@ class NotebookFile(IPyNbFile):
         yield Lint.from_parent(self, name="lint")
         claimed = 0
         for place, cell in enumerate(self.nb.cells):
+            if "solution" in tags(cell):
+                yield Solution.from_parent(self, name=f"solution {place + 1}", place=place)
             if cell.cell_type == "code":
                 options = {"check": self.compare_outputs, "skip": False, "check_exception": False}
                 options.update(find_metadata_tags(cell.metadata))
@@ -66,13 +73,35 @@ class NotebookFile(IPyNbFile):
             self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, cwd=str(self.path.parent), startup_timeout=startup)
         return self.kernel
 
+    def ask(self, expressions: list[str], code: str = "") -> list[Answer]:
+        """The kernel's answers, after `code` ran.
+
+        Evaluated as user expressions, which bind no name and leave no trace in the history. Raises ProofError where
+        the code fails or all that takes too long.
+        """
+        kernel = self.need_kernel()
+        wanted = {str(place): expression for place, expression in enumerate(expressions)}
+        message = kernel.kc.execute(code, silent=True, store_history=False, user_expressions=wanted)
+        seconds = self.config.option.nbval_cell_timeout
+        while True:
+            try:
+                reply = kernel.get_message("shell", timeout=seconds)
+            except Empty:
+                kernel.interrupt()
+                raise ProofError(f"`{'`, `'.join(expressions)}` took longer than {seconds} s") from None
+            if reply["parent_header"].get("msg_id") == message:
+                content = reply["content"]
+                if content["status"] != "ok":
+                    raise ProofError(f"{content['ename']}: {content['evalue']}, from\n{indent(code, '    ')}")
+                return answers(content["user_expressions"], wanted)
+
 
 class Lint(pytest.Item):
     """What can be said of a notebook without running it."""
 
     def runtest(self) -> None:
         book = self.parent.nb
-        found = [*lint(book), *list_findings(self.path, book)]
+        found = [*lint(book), *list_findings(self.path, book), *anatomy.of_course(self.path, book)]
         for cell in book.cells:
             if cell.cell_type == "markdown":
                 found += [*stale_links(cell.source, self.path), *missing_sections(cell.source, self.path)]
@@ -146,31 +175,42 @@ class Claims(pytest.Item):
 
     def runtest(self) -> None:
         book = self.parent.nb
-        evaluate = beside_code(self.evaluate, book, self.place)
+        evaluate = beside_code(self.parent.ask, book, self.place)
         if found := findings(self.sentence, evaluate, tight=self.parent.compare_outputs):
             place = where(self.place, book.cells[self.place])
             raise ProofError("\n".join(f"{place} says: {finding}" for finding in found))
 
-    def evaluate(self, expressions: list[str]) -> list[Answer]:
-        """The kernel's answers. Evaluated as user expressions, which bind no name and leave no trace in the history."""
-        kernel = self.parent.kernel
-        wanted = {str(place): expression for place, expression in enumerate(expressions)}
-        message = kernel.kc.execute("", silent=True, store_history=False, user_expressions=wanted)
-        while True:
-            try:
-                reply = kernel.get_message("shell", timeout=self.config.option.nbval_cell_timeout)
-            except Empty:
-                kernel.interrupt()
-                raise ProofError(
-                    f"the claims `{'`, `'.join(self.sentence.claims)}` took longer than "
-                    f"{self.config.option.nbval_cell_timeout} s"
-                ) from None
-            if reply["parent_header"].get("msg_id") == message:
-                return answers(reply["content"]["user_expressions"], wanted)
-
     def repr_failure(self, excinfo, style=None):
         if isinstance(excinfo.value, ProofError):
             return f"{self.path.name}, {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.name}: {self.name}"
+
+
+class Solution(pytest.Item):
+    """A folded solution where a reader puts it: into the notebook, among all that its cells have defined."""
+
+    def __init__(self, *, place: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.place = place
+
+    def setup(self) -> None:
+        self.parent.need_kernel()
+
+    def runtest(self) -> None:
+        cells = self.parent.nb.cells
+        [solution] = re.findall(r"^```python\n(.+?)^```$", cells[self.place].source, re.DOTALL | re.MULTILINE)
+        name, answer = map(ast.unparse, ast.parse(cells[self.place - 1].source).body[-1].value.args)
+        [said] = self.parent.ask([f"str({CHECKS}.judge({CHECKS}.find({name}), {answer}))"], code=solution)
+        verdict = said.error or ast.literal_eval(said.text)
+        if not verdict.startswith(SIGNS["right"]):
+            raise ProofError(f"in its notebook the solution is not right:\n{verdict}")
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, ProofError):
+            return f"{self.path.name}, {where(self.place, self.parent.nb.cells[self.place])}: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self):

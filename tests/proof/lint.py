@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import METADATA, code_cells, tags
 from tests.proof.claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
+from tests.proof.folds import TITLE, fold_findings
 from tests.proof.numbers import numbers_in
 from tests.proof.order import order_findings
 from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
@@ -26,12 +27,15 @@ KNOWN_TAGS = {
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
+    "opening": "a question that is asked before the lesson, too",
+    "deeper": "the heading of a section of the second reading",
+    "guess": "what the reader is to guess first: learners' copies come without this output",
     "exercise": "the text of an exercise, and the code cell with the learner's answer",
     "exercises": "the imports of the section of exercises",
     "solution": "the hints and the solution of an exercise, folded",
 }
-# The last one shows a section collapsed in JupyterLab.
-CELL_METADATA = {"tags", "reason", "jupyter", "jp-MarkdownHeadingCollapsed"}
+# The last one shows a section collapsed in JupyterLab, the one before it a cell in Colab.
+CELL_METADATA = {"tags", "reason", "jupyter", "cellView", "jp-MarkdownHeadingCollapsed"}
 MEND = (
     "Add `<!-- claim: EXPRESSION -->` that encloses it, `<!-- arithmetic: 3 * 2 == 6 -->` if it is worked out by hand, "
     "or `<!-- cited: SOURCE -->` if someone else measured it"
@@ -141,7 +145,7 @@ def source_findings(book: NotebookNode) -> Iterator[str]:
             yield f"{here} holds a path of one machine ({found[0]}...)"
         if cell.cell_type != "code":
             continue
-        lines = sum(1 for line in cell.source.splitlines() if line.strip())
+        lines = sum(1 for line in cell.source.splitlines() if line.strip() and not line.startswith(TITLE))
         if not lines:
             yield f"{here} is empty"
         if lines > MAX_LINES:
@@ -302,6 +306,7 @@ BOOK: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
     "execution": execution_findings,
     "output": output_findings,
     "source": source_findings,
+    "fold": fold_findings,
     "caption": caption_findings,
     "bounds": bound_findings,
 }

@@ -9,11 +9,11 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 from nbval.plugin import coalesce_streams
 from PIL import Image
 
-from tfm_lib.show.live import VIEW
+from tfm_lib.show.live import static_form
 
 # What differs from run to run and says nothing.
 NOISE = [
@@ -41,7 +41,7 @@ def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
     Of a control its static form remains: the text, perhaps a picture, that a `tfm_lib.show.live.Live` shows beside it.
     """
-    cleaned = coalesce_streams(deepcopy(outputs))
+    cleaned = coalesce_streams([from_dict(stored) for output in deepcopy(outputs) for stored in static_form(output)])
     for output in cleaned:
         for key in ("text", "evalue"):
             if key in output:
@@ -49,7 +49,6 @@ def clean(outputs: list[NotebookNode]) -> list[NotebookNode]:
         if "traceback" in output:
             output["traceback"] = [_without_folders(line) for line in output["traceback"]]
         output.pop("transient", None)
-        output.get("data", {}).pop(VIEW, None)
     return cleaned
 
 

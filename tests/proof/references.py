@@ -7,6 +7,10 @@ lesson or a section moves, `make stamp` writes the new numbers into text and tar
 other words, a comment behind it leads the links there, until `make stamp` has done it and takes the comment away:
 
     ## 3. The likeliest word first<!-- was: greedy -->
+
+A section of the second reading has no number. Links call it by its title, which follows the heading as numbers do:
+
+    [lesson 03, “what wide heads cost”](03_multi_head_attention.ipynb#deeper-what-wide-heads-cost)
 """
 
 import re
@@ -23,15 +27,17 @@ HEADING = re.compile(
     r"^ {0,3}#{1,6} (?P<title>(?:(?!<!--)[^\n])*?)\s*(?P<was><!-- was: (?P<old>[\w-]+) -->)?\s*$", re.MULTILINE
 )
 MEND = (
-    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy); `make stamp` keeps "
-    "the numbers right when lessons and sections move"
+    "Write [lesson 08](08_decoding.ipynb) or [lesson 08, section 3](08_decoding.ipynb#3-greedy), and [lesson 03, "
+    "“what it costs”](03_multi_head_attention.ipynb#deeper-what-it-costs) for a Deeper section; `make stamp` keeps the "
+    "numbers and titles right when lessons and sections move"
 )
 WAS = re.compile(r"<!-- was: [\w-]+ -->")
 LINK = re.compile(
     r"\[(?P<text>[^\]\[]*)\]\((?P<folder>(?:[\w.]+/)*)(?P<file>\d\d_\w+\.ipynb)?(?:#(?P<anchor>[^)\s]+))?\)"
 )
 FENCE = re.compile(r"^(```+|~~~+).*?^\1", re.DOTALL | re.MULTILINE)
-NUMBER = re.compile(r"^\d+-+")
+NUMBER = re.compile(r"^(?:\d+|deeper)-+")
+QUOTED = re.compile(r"“[^”]*”")
 BARE = re.compile(r"\b[Ll]essons? \d\d(?! to \d\d)(?:(?:, \d\d)*,? (?:and|or) \d\d)?(?<! to \d\d)\b")
 
 
@@ -41,6 +47,12 @@ class Heading:
 
     anchor: str
     names: frozenset[str]
+    title: str
+
+    @property
+    def deeper(self) -> bool:
+        """Whether it begins a section of the second reading."""
+        return self.anchor.startswith("deeper-")
 
     @property
     def number(self) -> str | None:
@@ -55,7 +67,10 @@ def headings(path: Path) -> list[Heading]:
     for source in markdown_of(path):
         for match in HEADING.finditer(FENCE.sub(_filler, source)):
             anchor = slug(re.sub(r"[`*]", "", match["title"]))
-            found.append(Heading(anchor, frozenset(filter(None, [anchor, NUMBER.sub("", anchor), match["old"]]))))
+            names = frozenset(
+                name for full in filter(None, (anchor, match["old"])) for name in (full, NUMBER.sub("", full))
+            )
+            found.append(Heading(anchor, names, match["title"].removeprefix("Deeper: ")))
     return found
 
 
@@ -78,13 +93,24 @@ def renumber(source: str, path: Path, lessons: Path = LESSONS) -> str:
             found = next((heading for heading in headings(target) if {anchor, name} & heading.names), None)
             if found is None:
                 return match[0]
-            anchor = found.anchor
-            text = re.sub(r"(?<=section )\d+", found.number, text) if found.number else text
+            text, anchor = _named_anew(text, name, found), found.anchor
         file = match["folder"] + target.name if match["file"] else ""
         return f"[{text}]({file}{'#' + anchor if anchor else ''})"
 
     masked = _without_code(source)
     return LINK.sub(renew, source)
+
+
+def _named_anew(text: str, old_name: str, heading: Heading) -> str:
+    """The words of a link as they call the heading today, by its number or, in the second reading, by its title."""
+    if heading.deeper:
+        if slug(text) == old_name and not QUOTED.search(text):
+            return heading.title
+        former = QUOTED if QUOTED.search(text) else re.compile(r"\bsection \d+")
+        return former.sub(lambda _: f"“{heading.title}”", text)
+    if heading.number:
+        return re.sub(r"(?<=section )\d+", heading.number, QUOTED.sub(f"section {heading.number}", text))
+    return text
 
 
 def _without_code(source: str) -> str:
@@ -96,7 +122,7 @@ def _filler(match: re.Match) -> str:
 
 
 def stale_links(source: str, path: Path, lessons: Path = LESSONS) -> Iterator[str]:
-    """Links whose numbers are not those of the lesson and section that they lead to."""
+    """Links whose numbers or titles are not those of the lesson and section that they lead to."""
     new = renumber(source, path, lessons)
     before, after = LINK.findall(source), LINK.findall(new)
     for old, right in zip(before, after, strict=True):

@@ -1,4 +1,4 @@
-"""The first code cell of every lesson and its Colab badge, both made from the address in pyproject.toml."""
+"""The first code cell of every lesson and its Colab badge, made from the address in pyproject.toml; and its folds."""
 
 import re
 import tomllib
@@ -8,35 +8,38 @@ from nbformat import NotebookNode
 
 from tests.proof.cells import code, code_cells
 from tests.proof.environment import ROOT
+from tests.proof.folds import fold
 
 SETUP_ID = "setup"
 ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9_-]")
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 HERE = """\
-# Set-up: where the course is installed, this cell has nothing to do.
+# @title Set-up: where the course is installed, this cell has nothing to do
 from importlib.util import find_spec
 
 if find_spec("tfm_lib") is None:
-    raise ModuleNotFoundError(
-        "tfm_lib is missing. Clone the course, run `make lab` in its folder, and open this lesson there."
-    )
+    how = "Clone the course, run `make lab` in its folder, and open this lesson there."
+    raise ModuleNotFoundError(f"tfm_lib is missing. {how}")
 """
 COLAB = """\
-# Set-up: where the course is installed, this cell has nothing to do. In Colab it takes less than a minute.
+# @title Set-up: where the course is installed, this cell has nothing to do
 import subprocess
 import sys
 from importlib import metadata, util
 
 pip = [sys.executable, "-m", "pip"]
 if util.find_spec("tfm_lib") is None:
-    print("The course is being installed. To keep your work: File > Save a copy in Drive.")
-    subprocess.run([*pip, "install", "-q", "--no-deps", "git+ADDRESS", "d2l==1.0.3"], check=True)
+    print("Installing the course. To keep your work: File > Save a copy in Drive")
+    course = ["git+ADDRESS", "d2l==1.0.3"]
+    subprocess.run([*pip, "install", "-q", "--no-deps", *course], check=True)
 wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
-if missing := [need for need in wanted if not any(metadata.distributions(name=need.split(">=")[0]))]:
+found = metadata.distributions
+if missing := [need for need in wanted if not any(found(name=need.split(">=")[0]))]:
     with open("already_here.txt", "w") as here:  # these packages stay as they are
         subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
-    subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", "-c", here.name, *missing], check=True)
+    as_before = ["--no-warn-conflicts", "-c", here.name]
+    subprocess.run([*pip, "install", "-q", *as_before, *missing], check=True)
 """
 
 
@@ -72,7 +75,7 @@ def is_setup(cell: NotebookNode) -> bool:
 
 
 def stamp(book: NotebookNode, name: str, address: str) -> None:
-    """Writes badge and first code cell into a lesson; the badge stands after the line under the title.
+    """Writes badge, first code cell and folds into a lesson; the badge stands after the line under the title.
 
     Raises ValueError if the lesson does not begin with a title cell.
     """
@@ -93,3 +96,4 @@ def stamp(book: NotebookNode, name: str, address: str) -> None:
     first_code = next((place for place, cell in enumerate(book.cells) if cell.cell_type == "code"), len(book.cells))
     book.cells.insert(first_code, setup)
     setup.source = setup_source(address)
+    fold(book)

@@ -82,4 +82,4 @@ def progress(folder: Path | None = None) -> None:
         print(f"\n{number} {topic.replace('_', ' ')}: {len(right)} of {len(all_of_it)}{left}")
         for e in all_of_it:
             sign, name = SIGNS[states.get(e.name, "open")], e.name.partition(".")[2]
-            print(f"   {sign} {name:<28} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")
+            print(f"  {sign} {name:<15} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")

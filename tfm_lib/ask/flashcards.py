@@ -55,7 +55,8 @@ def _deck(lesson: Lesson, model: "genanki.Model") -> "genanki.Deck":
     deck = genanki.Deck(_number(DECK, lesson.name), f"{DECK}::{lesson.title}")
     for place, asked in enumerate(lesson.questions):
         fields = [to_html(asked.question), to_html(asked.answer)]
-        deck.add_note(genanki.Note(model, fields, tags=[lesson.name], guid=_guid(asked), due=place))
+        tags = [lesson.name, "second_reading" if asked.deeper else "spine"]
+        deck.add_note(genanki.Note(model, fields, tags=tags, guid=_guid(asked), due=place))
     return deck
 
 

@@ -20,8 +20,7 @@ WANTED = (
     "**The question?**, an empty line, its choices if it has any, <details><summary>Answer</summary>, an empty line, "
     "the answer, an empty line, </details>"
 )
-ONWARD = re.compile(r"answers come at once, ([^\n]+?)\.(?:\s|$)")
-LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+SECOND_READING = "## Second reading"  # the heading behind which the questions are those of the second reading
 ITEM = re.compile(r"- ([A-Z]): ([^\n]+)")
 # The answer where there are choices: the letter of the right one, paragraphs, and an item for each wrong one.
 ANSWER = re.compile(r"\*\*([A-Z])\.\*\* (.+?)\n\n((?:- [A-Z]: [^\n]+\n?)+)", re.DOTALL)
@@ -42,21 +41,37 @@ class Question(NamedTuple):
     question: str
     answer: str
     choices: tuple[Choice, ...] = ()  # three or four, one of them right; none where the reader only unfolds
+    opening: bool = False  # one of those that tell before the lesson whether to read it
+    deeper: bool = False  # of the second reading
 
 
 class Lesson(NamedTuple):
-    """What a lesson asks at its end."""
+    """What a lesson asks."""
 
     name: str  # of its file, such as 01_attention
     title: str  # such as 01 · Attention
     questions: list[Question]
-    opening: list[Question]  # those of them that its first cell asks, in its order
-    onward: str = ""  # where the first cell sends those who know all answers, such as "go on to lesson 02"
+
+    @property
+    def opening(self) -> list[Question]:
+        """Those that tell whether to read it; they return among those of the spine."""
+        return [question for question in self.questions if question.opening]
+
+    @property
+    def spine(self) -> list[Question]:
+        """Those that close the first reading."""
+        return [question for question in self.questions if not question.deeper]
+
+    @property
+    def deeper(self) -> list[Question]:
+        """Those of the second reading, if there is one."""
+        return [question for question in self.questions if question.deeper]
 
 
 def read_lesson(path: Path) -> Lesson:
     """The title and the questions of the notebook at `path`, in its order: its Markdown cells with the tag `question`.
 
+    Those that open the lesson have the tag `opening` as well; those behind SECOND_READING belong to it.
     Raises ValueError, with lesson and cell, where there is no title or a question does not have the form of WANTED.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -65,17 +80,17 @@ def read_lesson(path: Path) -> Lesson:
     title = re.match(r"# (.+)", sources[0] if sources else "")
     if title is None:
         raise ValueError(f"{path.name} has no title; its first cell must begin with one, such as '# 01 · Attention'")
-    questions = []
+    questions, deeper = [], False
     for number, (cell, source) in enumerate(zip(cells, sources, strict=True), start=1):
-        if "question" in cell["metadata"].get("tags", []):
+        tags = cell["metadata"].get("tags", [])
+        deeper = deeper or source.partition("\n")[0].strip() == SECOND_READING
+        if "question" in tags:
             try:
-                questions.append(_read_question(path.stem, cell["cell_type"], source.strip()))
+                question = _read_question(path.stem, cell["cell_type"], source.strip())
             except ValueError as error:
                 raise ValueError(f"{path.name}, cell {number}: {error}") from None
-    by_text = {question.question: question for question in questions}
-    opening = [by_text[text] for text in re.findall(r"^\d\. (.+)$", sources[0], re.MULTILINE) if text in by_text]
-    onward = ONWARD.search(sources[0])
-    return Lesson(path.stem, title[1].strip(), questions, opening, LINK.sub(r"\1", onward[1]) if onward else "")
+            questions.append(question._replace(opening="opening" in tags, deeper=deeper))
+    return Lesson(path.stem, title[1].strip(), questions)
 
 
 def read_course(folder: Path) -> list[Lesson]:

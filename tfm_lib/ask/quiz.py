@@ -6,7 +6,7 @@ from functools import partial
 from ipywidgets import Button, HBox, HTMLMath, VBox
 
 from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
-from tfm_lib.lessons import REPLACED, course_file
+from tfm_lib.lessons import LESSONS, REPLACED, course_file
 from tfm_lib.show.live import Live
 
 FOLDER = course_file("notebooks")
@@ -14,30 +14,31 @@ WIDTH = "740px"  # as wide as figures
 BUTTON = {"width": "4em", "flex": "0 0 auto"}
 
 
-def quiz(lesson: str, opening: bool = False) -> Live:
-    """The questions that close `lesson`, such as "01_attention", with a button for each choice.
+def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
+    """The questions that close the first reading of `lesson`, such as "01_attention", with a button for each choice.
 
-    A wrong choice is explained, and the reader chooses again; the last line counts. With `opening` only the
-    questions of "Read or skip?" are asked, and the last line says which of the two.
-    Raises ValueError if there is no such lesson, its questions offer no choices, or it does not say where to go on.
+    A wrong choice is explained, and the reader chooses again; the last line counts. With `deeper` the questions of the
+    second reading are asked. With `opening` only those of "Read or skip?" are, and the last line says which of the two;
+    without a kernel the bare questions can be read.
+    Raises ValueError if there is no such lesson, or it has no such questions with choices.
     """
     lesson = REPLACED.get(lesson, (lesson,))[0]
     names = sorted(path.stem for path in FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if lesson not in names:
         raise ValueError(f"no lesson {lesson!r}; there are {', '.join(names) or f'none in {FOLDER}'}")
     asked = read_lesson(FOLDER / f"{lesson}.ipynb")
-    questions = asked.opening if opening else asked.questions
+    questions = asked.opening if opening else asked.deeper if deeper else asked.spine
     if not questions or not all(question.choices for question in questions):
-        kind = "opening questions" if opening else "questions"
-        raise ValueError(f"{lesson} has no {kind} with choices; add them to its cells with the tag 'question'")
-    if opening:
-        if not asked.onward:
-            raise ValueError(f"{lesson} does not say 'If all three answers come at once, go on to'; add it")
-        name, where, conclude = "Read or skip?", "above, and the answers at the end", _advice(asked.onward)
-    else:
-        name, where, conclude = "Quiz:", "below", _count
-    text = f"{name} {len(questions)} questions. Run this cell to choose your answers; without a kernel, read them "
-    return Live(_build(questions, conclude), {"text/plain": f"{text}{where}."})
+        kind = "opening questions" if opening else "questions of a second reading" if deeper else "questions"
+        tags = "'question' and 'opening'" if opening else "'question'"
+        raise ValueError(f"{lesson} has no {kind} with choices; add them to its cells with the tag {tags}")
+    count = len(questions)
+    run = f"{count} question{'s' * (count != 1)}. Run this cell to choose"
+    if not opening:
+        return Live(_build(questions, _count), {"text/plain": f"Quiz: {run}; without a kernel, read them below."})
+    said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
+    read = "\n".join([f"{said}\n", *(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))])
+    return Live(_build(questions, _advice(_onward(lesson))), {"text/plain": said, "text/markdown": read})
 
 
 class Attempts(list[Choice]):
@@ -103,6 +104,12 @@ def _html(markdown: str) -> str:
 def _count(attempts: list[Attempts]) -> str:
     solved, at_once = sum(a.solved for a in attempts), sum(a.at_once for a in attempts)
     return f"Score: {solved} of {len(attempts)} answered, {at_once} at the first try."
+
+
+def _onward(name: str) -> str:
+    """Where to go on for who needs not read the lesson of that name: to the next one, if there is one."""
+    following = dict(zip([lesson.name for lesson in LESSONS], LESSONS[1:], strict=False))
+    return f"go on to lesson {following[name].number}" if name in following else "you may skip this lesson"
 
 
 def _advice(onward: str) -> Conclude:

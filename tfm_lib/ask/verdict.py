@@ -15,7 +15,7 @@ from tfm_lib.ask.comparing import difference, first_difference, kind, show
 from tfm_lib.ask.exercise import Exercise, Inputs
 from tfm_lib.ask.running import SECONDS, Outcome, OutOfTime, guarded, outcome
 
-WIDTH = 92
+WIDTH = 88
 STANDARD = sysconfig.get_paths()["stdlib"]
 SIGNS = {"open": "○", "wrong": "✗", "right": "✓"}
 WORDS = {"open": "not attempted yet", "wrong": "not right yet", "right": "right"}

@@ -1,6 +1,6 @@
 """What the course shows: figures, drawings, and controls around them.
 
-figure -> plots, drawings                                  pictures
+figure -> plots, ribbons, drawings                         pictures
 live -> screen -> softmax_controls, sinusoid_control,      pictures that follow a knob,
         live_curve, newsdesk -> summarizer_controls        or a run
 """

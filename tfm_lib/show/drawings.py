@@ -1,59 +1,18 @@
-"""The two drawings that return in every lesson: the map of the course and the whole Transformer."""
+"""Drawings of the whole: the map of the course, the Transformer, and multi-head attention inside it."""
 
 from collections.abc import Collection
+from itertools import product
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import Rectangle
 
 from tfm_lib.lessons import LESSONS
-from tfm_lib.show.figure import QUIET, Figure, style
+from tfm_lib.show.boxes import arrow, box, canvas
+from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, style
+from tfm_lib.show.overview import PARTS, overview
 
-LIT, LIT_EDGE = "#ffe3b0", "#b45309"
-
-BLUE, GREEN, YELLOW, RED = "#d3e5f6", "#d5ecd9", "#f3eec9", "#f9d9d6"
-ORANGE, VIOLET, TEAL, GRAY = "#fbe3c8", "#e6def2", "#d3ecec", "#f4f6f8"
-
-COLORS = {"blue": BLUE, "orange": ORANGE, "yellow": YELLOW, "violet": VIOLET, "gray": GRAY}  # of lessons
-
-
-def _box(
-    axes: Axes, x: float, y: float, width: float, height: float, color: str, lit: bool = False, layer: float = 2
-) -> None:
-    """A rounded box with its lower left corner at (x, y); a lit one has a thick frame besides its color."""
-    axes.add_patch(
-        FancyBboxPatch(
-            (x, y),
-            width,
-            height,
-            "round,pad=0,rounding_size=0.07",
-            facecolor=LIT if lit else color,
-            edgecolor=LIT_EDGE if lit else QUIET,
-            linewidth=2.6 if lit else 0.9,
-            zorder=layer,
-        )
-    )
-
-
-def _arrow(axes: Axes, *corners: tuple[float, float], color: str = QUIET) -> None:
-    """A line through the corners, with a head at the last one."""
-    axes.plot(*zip(*corners, strict=True), color=color, linewidth=1.1, linestyle="-", zorder=1.5, solid_capstyle="butt")
-    arrow = {
-        "arrowstyle": "-|>,head_width=0.18,head_length=0.35",
-        "color": color,
-        "shrinkA": 0,
-        "shrinkB": 0,
-        "linewidth": 1.1,
-    }
-    axes.annotate("", corners[-1], corners[-2], arrowprops=arrow, zorder=3)
-
-
-def _canvas(alt: str, height: float) -> tuple[Figure, Axes]:
-    """A figure whose axes count in inches, x from 0 to 7.2."""
-    figure = Figure(alt, height)
-    axes = figure.subplots()
-    axes.set(xlim=(0, 7.2), ylim=(0, height - 0.12), aspect="equal")
-    axes.axis("off")
-    return figure, axes
+# The colors of lessons: of the part that each is about.
+ABOUT = {"blue": "attention", "orange": "positions", "yellow": "norm", "violet": "output", "gray": "aside"}
 
 
 @style()
@@ -70,19 +29,20 @@ def course_map(current: int | None = None) -> Figure:
     )
     if current is not None:
         message += f" You are in lesson {current:02d}, {LESSONS[current].short}: thick frame."
-    figure, axes = _canvas(message, 4.5)
+    figure, axes = canvas(message, 4.5)
     width, height, across, down = 2.06, 0.86, 2.5, 1.11
     corners = {lesson.number: (0.07 + lesson.place[0] * across, 3.45 - lesson.place[1] * down) for lesson in LESSONS}
     for lesson in LESSONS:
         x, y = corners[lesson.number]
         here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
-        _box(axes, x, y, width, height, COLORS[lesson.color], here)
+        look = MEANING[ABOUT[lesson.color]]
+        box(axes, x, y, width, height, look.fill, look.color if here else None)
         axes.text(x + 0.1, y + height - 0.12, name, va="top", weight="bold", fontsize=9.5, zorder=4)
         axes.text(
             x + 0.1, y + height - 0.38, lesson.question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4
         )
         if here:
-            badge = {"boxstyle": "round,pad=0.25", "facecolor": LIT_EDGE, "edgecolor": "none"}
+            badge = {"boxstyle": "round,pad=0.25", "facecolor": QUIET, "edgecolor": "none"}
             place = (x + width - 0.12, y)  # on the frame, below the question
             axes.text(
                 *place,
@@ -100,70 +60,52 @@ def course_map(current: int | None = None) -> Figure:
         right, up = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
         start = (x + width / 2 * (1 + right), y + height / 2 * (1 + up))
         end = (to_x + width / 2 * (1 - right), to_y + height / 2 * (1 - up))
-        _arrow(axes, start, end)
+        arrow(axes, start, end)
     return figure
 
 
-# What `architecture` can light up: each part's color, and the words of the caption.
-PARTS = {
-    "embedding": (RED, "the embeddings"),
-    "positions": (ORANGE, "the positions, added to the embeddings of both sides"),
-    "encoder": ("white", "the encoder"),
-    "decoder": ("white", "the decoder"),
-    "self_attention": (BLUE, "the encoder's self-attention"),
-    "masked_self_attention": (BLUE, "the decoder's masked self-attention"),
-    "cross_attention": (BLUE, "cross-attention, the only way from the source to the target"),
-    "memory": (TEAL, "the memory, the output of the last encoder layer, read by every decoder layer"),
-    "feed_forward": (GREEN, "the feed-forward networks"),
-    "add_norm": (YELLOW, "Add & Norm after every sub-layer"),
-    "linear": (VIOLET, "the linear layer"),
-    "softmax": (VIOLET, "the softmax over the vocabulary"),
-}
 WIDE, TALL, LINE = 1.8, 0.3, 0.13  # inches: a part's size, and how much a second line of text adds
 LEFT, RIGHT, MIDDLE = 1.75, 5.45, 3.6  # where the encoder, the decoder and what both share are centered
 EMBED, PLUS, FLOOR = 0.4, 1.03, 1.75  # heights of the embedding, of the sum with the positions, of the first sub-layer
 ROOM = 0.34  # inches between two sub-layers
 
 
-def _part(axes: Axes, x: float, y: float, part: str, text: str, lit: Collection[str], wide: float = WIDE) -> float:
+def _part(axes: Axes, x: float, y: float, part: str, text: str, wide: float = WIDE) -> float:
     """A named part centered at x with its bottom at y; returns its top."""
     tall = TALL + LINE * text.count("\n")
-    _box(axes, x - wide / 2, y, wide, tall, GRAY if lit else PARTS[part][0], part in lit)
-    weight = "bold" if part in lit else "normal"
-    axes.text(x, y + tall / 2, text, ha="center", va="center", fontsize=8.8, weight=weight, linespacing=1.2, zorder=4)
+    box(axes, x - wide / 2, y, wide, tall, MEANING[PARTS[part][0]].fill)
+    axes.text(x, y + tall / 2, text, ha="center", va="center", fontsize=8.8, linespacing=1.2, zorder=4)
     return y + tall
 
 
-def _layer(axes: Axes, x: float, side: int, sublayers: Collection[tuple[str, str]], lit: Collection[str]) -> float:
+def _layer(axes: Axes, x: float, side: int, sublayers: Collection[tuple[str, str]]) -> float:
     """One layer, post-norm: each sub-layer with a way around it, on the given side, into its Add & Norm."""
     y, below = FLOOR, PLUS + 0.1
     for part, text in sublayers:
-        _arrow(axes, (x, below), (x, y))
-        top = _part(axes, x, y, part, text, lit)
-        _arrow(axes, (x, top), (x, top + 0.12))
+        arrow(axes, (x, below), (x, y))
+        top = _part(axes, x, y, part, text)
+        arrow(axes, (x, top), (x, top + 0.12))
         edge, around, fork = x + side * WIDE / 2, x + side * (WIDE / 2 + 0.16), y - 0.17
-        _arrow(axes, (x, fork), (around, fork), (around, top + 0.27), (edge, top + 0.27))
-        below = _part(axes, x, top + 0.12, "add_norm", "Add & Norm", lit)
+        arrow(axes, (x, fork), (around, fork), (around, top + 0.27), (edge, top + 0.27))
+        below = _part(axes, x, top + 0.12, "add_norm", "Add & Norm")
         y = below + ROOM
     return below
 
 
-def _side(
-    axes: Axes, x: float, side: int, name: str, sublayers: Collection[tuple[str, str]], lit: Collection[str]
-) -> float:
+def _side(axes: Axes, x: float, side: int, name: str, sublayers: Collection[tuple[str, str]]) -> float:
     """Everything from the tokens to the top of one stack, with the residual ways on its outer side."""
     source = name == "encoder"
     ids = "source token ids (B, S)" if source else "target token ids so far (B, T)"
     axes.text(x, 0.1, ids, ha="center", va="center", fontsize=8.8, color=QUIET)
-    _arrow(axes, (x, 0.2), (x, EMBED))
-    _arrow(axes, (x, _part(axes, x, EMBED, "embedding", "Embedding · √d_model", lit)), (x, PLUS - 0.1))
+    arrow(axes, (x, 0.2), (x, EMBED))
+    arrow(axes, (x, _part(axes, x, EMBED, "embedding", "Embedding · √d_model")), (x, PLUS - 0.1))
     axes.plot(x, PLUS, "o", ms=14, mfc="white", mec=QUIET, zorder=2)
     axes.text(x, PLUS, "+", ha="center", va="center", fontsize=12, zorder=4)
-    _arrow(axes, (MIDDLE + side * 0.45, PLUS), (x - side * 0.1, PLUS))
-    top = _layer(axes, x, side, sublayers, lit)
+    arrow(axes, (MIDDLE + side * 0.45, PLUS), (x - side * 0.1, PLUS))
+    top = _layer(axes, x, side, sublayers)
     for shift in (0.12, 0.06, 0.0):  # the other layers of the stack look out behind the first
         corner = (x - WIDE / 2 - 0.28 + shift, FLOOR - 0.36 + shift)
-        _box(axes, *corner, WIDE + 0.56, top + 0.12 - FLOOR + 0.36, "white", name in lit and not shift, layer=1 - shift)
+        box(axes, *corner, WIDE + 0.56, top + 0.12 - FLOOR + 0.36, "white", layer=1 - shift)
     axes.text(
         x + side * 1.42, (FLOOR + top) / 2, f"{name}: N layers", rotation=90, ha="center", va="center", weight="bold"
     )
@@ -172,37 +114,34 @@ def _side(
 
 @style()
 def architecture(lit: Collection[str] = ()) -> Figure:
-    """The whole encoder-decoder Transformer, post-norm, with the parts named in `lit` lit up (see PARTS).
+    """The whole encoder-decoder Transformer, post-norm; or where in it the parts are that `lit` names, small.
 
     Raises ValueError for a part that the drawing does not have. Source: Vaswani et al. 2017, figure 1.
     """
-    if isinstance(lit, str) or not set(lit) <= set(PARTS):
-        raise ValueError(f"lit is {lit!r}; wanted a list of names out of {', '.join(PARTS)}")
+    if lit:
+        return overview(lit)
     message = (
         "The encoder-decoder Transformer, read upward. Left, the encoder turns the source into memory. Right, the "
         "decoder reads the target so far and, by cross-attention, the memory, and predicts each next token."
     )
-    if lit:
-        message += f" In thick frames: {'; '.join(PARTS[part][1] for part in lit)}."
-    figure, axes = _canvas(message, 6.45)
+    figure, axes = canvas(message, 6.45)
     feed = ("feed_forward", "Feed-forward")
     masked = ("masked_self_attention", "Masked self-attention\nquery, key, value")
     cross = ("cross_attention", "Cross-attention\nquery ↑    key, value →")
     encoder = [("self_attention", "Self-attention\nquery, key, value"), feed]
-    top = _side(axes, LEFT, -1, "encoder", encoder, lit)
-    _part(axes, MIDDLE, PLUS - TALL / 2, "positions", "Positions", lit, 0.9)
-    _arrow(axes, (LEFT, top), (LEFT, top + 0.3))
-    _part(axes, LEFT, top + 0.3, "memory", "memory (B, S, D)", lit, 1.4)
+    top = _side(axes, LEFT, -1, "encoder", encoder)
+    _part(axes, MIDDLE, PLUS - TALL / 2, "positions", "Positions", 0.9)
+    arrow(axes, (LEFT, top), (LEFT, top + 0.3))
+    _part(axes, LEFT, top + 0.3, "memory", "memory (B, S, D)", 1.4)
     into = FLOOR + 2 * TALL + LINE + 0.12 + ROOM + (TALL + LINE) / 2  # the middle of the cross-attention
-    color = LIT_EDGE if "memory" in lit else QUIET
-    _arrow(axes, (LEFT + 0.7, top + 0.45), (MIDDLE, top + 0.45), (MIDDLE, into), (RIGHT - WIDE / 2, into), color=color)
+    arrow(axes, (LEFT + 0.7, top + 0.45), (MIDDLE, top + 0.45), (MIDDLE, into), (RIGHT - WIDE / 2, into))
     axes.text(MIDDLE - 0.25, top + 0.52, "to every decoder layer", ha="center", va="bottom", fontsize=8.8, color=QUIET)
-    top = _side(axes, RIGHT, 1, "decoder", [masked, cross, feed], lit)
-    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.27))
-    top = _part(axes, RIGHT, top + 0.27, "linear", "Linear", lit)
-    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.14))
-    top = _part(axes, RIGHT, top + 0.14, "softmax", "Softmax", lit)
-    _arrow(axes, (RIGHT, top), (RIGHT, top + 0.18))
+    top = _side(axes, RIGHT, 1, "decoder", [masked, cross, feed])
+    arrow(axes, (RIGHT, top), (RIGHT, top + 0.27))
+    top = _part(axes, RIGHT, top + 0.27, "linear", "Linear")
+    arrow(axes, (RIGHT, top), (RIGHT, top + 0.14))
+    top = _part(axes, RIGHT, top + 0.14, "softmax", "Softmax")
+    arrow(axes, (RIGHT, top), (RIGHT, top + 0.18))
     axes.text(
         RIGHT,
         top + 0.28,
@@ -212,4 +151,50 @@ def architecture(lit: Collection[str] = ()) -> Figure:
         fontsize=8.8,
         color=QUIET,
     )
+    return figure
+
+
+@style()
+def multi_head_attention() -> Figure:
+    """Multi-head self-attention with two heads: tables of words, the color says of what, the shade of which head.
+
+    Source: Vaswani et al. 2017, figure 2.
+    """
+    figure, axes = canvas(
+        "Multi-head self-attention with two heads, from left to right; each row is a word. Three matrices make "
+        "queries, keys and values of every word. Their columns are split between head 0 (pale) and head 1 (dark). Each "
+        "head attends for itself. The answers are joined, and a last matrix mixes them.",
+        2.8,
+    )
+    pale, dark, plain = [0.3] * 2, [0.75] * 2, [0.15] * 4  # a shade for each column: head 0, head 1, neither
+    tables = [(0.25, 1.2, INK, plain, "words\n(B, T, D)"), (6.45, 1.2, INK, plain, "output\n(B, T, D)")]
+    for row, (color, name) in enumerate(zip(COLORS, ("queries", "keys", "values"), strict=False)):
+        tables.append((1.55, 2.05 - 0.85 * row, color, pale + dark, name))
+        tables += [(2.75 + 0.36 * row, y, color, head, "") for y, head in ((1.7, pale), (0.7, dark))]
+    answers = COLORS[2]  # mixtures of values
+    tables += [(4.3, 1.7, answers, pale, "head 0\n(B, T, K)"), (4.3, 0.7, answers, dark, "head 1\n(B, T, K)")]
+    tables.append((5.24, 1.2, answers, pale + dark, "(B, T, D)"))
+    for left, middle, color, shades, name in tables:
+        for word, (column, shade) in product(range(3), enumerate(shades)):
+            corner = (left + 0.13 * column, middle - 0.26 + 0.52 / 3 * word)
+            axes.add_patch(Rectangle(corner, 0.13, 0.52 / 3, facecolor=color, alpha=shade, edgecolor="white"))
+        axes.text(left + 0.065 * len(shades), middle + 0.3, name, ha="center", va="bottom")
+    steps = [
+        ((0.82, 1.25), (1.48, 2.0), "$W_q$", -0.1),
+        ((0.82, 1.2), (1.48, 1.2), "$W_k$", 0.05),
+        ((0.82, 1.15), (1.48, 0.4), "$W_v$", 0.15),
+        ((2.3, 1.2), (2.68, 1.65), "split", -0.13),
+        ((2.3, 1.2), (2.68, 0.75), "", 0),
+        ((3.82, 1.7), (4.23, 1.7), "attend", 0),
+        ((3.82, 0.7), (4.23, 0.7), "attend", 0),
+        ((4.63, 1.65), (5.17, 1.3), "join", 0.09),
+        ((4.63, 0.75), (5.17, 1.1), "", 0),
+        ((5.83, 1.2), (6.38, 1.2), "$W_o$", 0),
+    ]
+    axes.plot([2.12, 2.2, 2.2, 2.12], [2.3, 2.3, 0.1, 0.1], "-", color=QUIET, linewidth=1.1)  # all three are split
+    axes.plot([2.2, 2.3], [1.2, 1.2], "-", color=QUIET, linewidth=1.1)
+    for start, end, name, aside in steps:
+        arrow(axes, start, end)
+        between = ((start[0] + end[0]) / 2 + aside, (start[1] + end[1]) / 2 + 0.05)
+        axes.text(*between, name, ha="center", va="bottom")
     return figure

@@ -6,8 +6,7 @@ Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -15,18 +14,61 @@ from cycler import cycler
 from matplotlib import figure
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 from torch import Tensor
 
+from tfm_lib.show.live import caption
+
 PAGE_WIDTH = 7.4  # inches; shown as 740 pixels, the width of a notebook's text
 CSS_PIXELS_PER_INCH = 100
 INK, QUIET, PALE = "#1f2933", "#52606d", "#d9dee4"
-# Okabe and Ito's colors, which color-blind readers tell apart; each line style goes with one of them.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#8a4f9e", "#b07d00", "#3a3a3a")
+# After Okabe and Ito: color-blind readers tell apart what meets in one picture. Each goes with a line style.
+_BLUE, _VERMILION, _GREEN = ("#0072b2", "#d3e5f6"), ("#d55e00", "#fbe3c8"), ("#009e73", "#d5ecd9")
+_PURPLE, _OLIVE, _TEAL = ("#6b2f86", "#e6def2"), ("#6b5900", "#f3eec9"), ("#0a8f8f", "#d3ecec")
+_CRIMSON, _GRAY = ("#8c1d4f", "#f9d9d6"), ("#7b8794", "#eef1f4")
+COLORS = tuple(color for color, _ in (_BLUE, _VERMILION, _GREEN, _PURPLE, _OLIVE, _TEAL))  # of lines without a role
 LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 0.6)))
-SEQUENTIAL = "YlGnBu"  # light to dark, so that it also reads in gray
+
+
+class Look(NamedTuple):
+    """How a role is drawn: `axes.plot(losses, **MEANING["pre-norm"].line)`."""
+
+    color: str  # of its lines, points and letters
+    fill: str  # of its boxes and areas, pale under dark letters
+    linestyle: str = "-"
+
+    @property
+    def line(self) -> dict[str, str]:
+        """Arguments for a line of it."""
+        return {"color": self.color, "linestyle": self.linestyle}
+
+
+# One meaning a color through the whole course. A row holds roles that may meet in one picture; in it no color stands
+# for two of them. Roles of different rows may share a color, and never meet.
+ROLES = (
+    {"query": Look(*_BLUE), "key": Look(*_VERMILION, "--"), "value": Look(*_GREEN, "-.")},
+    {  # parts of the model; "norm" takes in the residual ways, "output" turns the last vectors into words
+        "embedding": Look(*_CRIMSON),
+        "positions": Look(*_VERMILION, "--"),
+        "attention": Look(*_BLUE),
+        "feed-forward": Look(*_GREEN, "-."),
+        "norm": Look(*_OLIVE, "--"),
+        "output": Look(*_PURPLE, ":"),
+    },
+    {"encoder": Look(*_TEAL), "decoder": Look(*_PURPLE, "--")},  # the memory is the encoder's
+    {"post-norm": Look(*_PURPLE), "pre-norm": Look(*_GREEN, "--")},
+    {"with": Look(*_BLUE), "without": Look(*_VERMILION, "--")},  # a part; without it, or broken
+    {"training": Look(*_BLUE), "validation": Look(*_OLIVE, "--")},
+    {"ours": Look(*_BLUE), "library": Look(*_OLIVE, "--")},
+    {"allowed": Look("#08306b", "#9cc9e8"), "hidden": Look("#9a5b13", "#f1f3f5")},  # pairs of a mask
+    {"chosen": Look(*_BLUE), "aside": Look(*_GRAY, ":")},  # aside: what was dropped, baselines, guides
+)
+MEANING = {role: look for row in ROLES for role, look in row.items()}
+# Zero is nearly white, so that the eye goes to the weights; light to dark, so that it also reads in gray.
+SEQUENTIAL = LinearSegmentedColormap.from_list("weight", ["#f9fafb", "#a9d0ea", "#2f7fb8", "#08306b"])
+MASK = ListedColormap([MEANING["hidden"].fill, MEANING["allowed"].fill])  # of False and True
 # Its ends differ in lightness as well as in hue: the sign of a number survives a gray print.
 DIVERGING = LinearSegmentedColormap.from_list("tfm", ["#08306b", "#5b8fc7", "#f7f7f7", "#fdc67a", "#ec8a1c"])
 STYLE: dict[Any, Any] = {
@@ -41,6 +83,9 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLORS, linestyle=LINE_STYLES),
     "axes.unicode_minus": True,
+    "grid.color": PALE,
+    "grid.linewidth": 0.7,
+    "grid.linestyle": "-",
     "text.color": INK,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
@@ -61,7 +106,7 @@ def style() -> Iterator[None]:
 
 
 class Figure(figure.Figure):
-    """A picture of `height` inches with its message `alt` as alt text, and as a caption under it.
+    """A picture of `height` inches with its message `alt` as alt text and, where a cell shows it, as text under it.
 
     Made without pyplot: end a cell in it, or pass it to `display`. Draw on it as on any matplotlib figure, inside
     `with style():` where lines and letters should look like the course's. Raises ValueError where the message is empty.
@@ -71,22 +116,10 @@ class Figure(figure.Figure):
     def __init__(self, alt: str, height: float = 3.0, width: float = PAGE_WIDTH) -> None:
         if not alt.strip():
             raise ValueError("alt is empty; wanted the figure's message in a sentence: what should a reader see in it?")
-        super().__init__(figsize=(width, height), dpi=1.5 * CSS_PIXELS_PER_INCH, facecolor="white")
+        layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06, compress=True)
+        dpi = 1.5 * CSS_PIXELS_PER_INCH
+        super().__init__(figsize=(width, height), dpi=dpi, facecolor="white", layout=layout)
         self.alt = " ".join(alt.split())
-        canvas = FigureCanvasAgg(self)
-        caption = self.text(0.012, 0, "", fontsize=8.8, color=QUIET, va="bottom", linespacing=1.35)
-        caption.set(gid="caption", parse_math=False)  # a token may be a dollar sign
-        box, columns = self.bbox, 17 * width  # letters that may fit into a line; fewer where they are wide
-        while box.width > 0.976 * self.bbox.width:
-            columns -= 1
-            caption.set_text(fill(self.alt, int(columns), break_on_hyphens=False))
-            box = caption.get_window_extent(canvas.get_renderer())
-        margin = 0.08
-        band = box.height / self.dpi + 2 * margin
-        self.set_size_inches(width, height + band)
-        caption.set_y(margin / (height + band))
-        picture = (0, band / (height + band), 1, height / (height + band))
-        self.set_layout_engine(ConstrainedLayoutEngine(rect=picture, h_pad=0.06, w_pad=0.06, compress=True))
 
     @style()
     def subplots(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +138,9 @@ class Figure(figure.Figure):
         canvas.draw()
         pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
         buffer = BytesIO()
-        pixels.quantize(256, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
+        # Of Pillow's ways the one that moves no color by more than 10 of 255, and none where another changes a little.
+        colors = pixels.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        colors.save(buffer, "png", optimize=True)
         return buffer.getvalue()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,6 +154,7 @@ class Figure(figure.Figure):
         from IPython.display import publish_display_data
 
         publish_display_data(*self._repr_mimebundle_())
+        publish_display_data({"text/html": caption(self.alt)})
 
 
 def finite_array(tensor: Tensor, name: str, axes: str) -> np.ndarray:
@@ -170,6 +206,6 @@ def token_grid(axes: Axes, queries: list[str], keys: list[str], cell: tuple[floa
     axes.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
     axes.tick_params(which="both", length=0)
-    axes.grid(which="minor", color="white", linewidth=min(1.5, 8 * min(cell)))
+    axes.grid(which="minor", linewidth=min(1.0, 6 * min(cell)))
     axes.spines[:].set_visible(False)
     axes.set(xlabel="key", ylabel="query")

@@ -1,6 +1,7 @@
 """What a cell shows with a kernel and without one: a control, and beside it the static form that is stored."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loads only where a control is made
@@ -9,16 +10,31 @@ if TYPE_CHECKING:  # loads only where a control is made
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def store_static_forms(model: dict[str, Any], **_: Any) -> None:
-    """What JupyterLab runs before it saves a file: takes the views out of a notebook whose outputs have a static form.
+def caption(message: str) -> str:
+    """The words under a picture, as HTML: text that wraps, and in which no page takes a dollar sign for math."""
+    return f'<p class="caption mathjax_ignore tex2jax_ignore" style="max-width: 740px">{escape(message)}</p>'
 
-    A view names a control of one kernel. Without this, a lesson opened again shows an error in its place.
+
+def static_form(output: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is stored of an output: itself without the view of a control, and the words under the control's picture.
+
+    A view names a control of one kernel: a lesson opened again would show an error in its place.
     """
+    data, about = dict(output.get("data", {})), output.get("metadata", {})
+    if VIEW not in data or "text/plain" not in data:
+        return [dict(output)]
+    del data[VIEW]
+    message = about.get("image/png", {}).get("alt")
+    words = {"output_type": "display_data", "data": {"text/html": caption(message or "")}, "metadata": {}}
+    return [{**output, "data": data}, *[words] * (message is not None)]
+
+
+def store_static_forms(model: dict[str, Any], **_: Any) -> None:
+    """What JupyterLab runs before it saves a file: of the controls in a notebook it stores the static forms."""
     if model["type"] == "notebook":
         for cell in model["content"]["cells"]:
-            for output in cell.get("outputs", []):
-                if "text/plain" in output.get("data", {}):
-                    output["data"].pop(VIEW, None)
+            if "outputs" in cell:
+                cell["outputs"] = [stored for output in cell["outputs"] for stored in static_form(output)]
 
 
 class Live:

@@ -4,7 +4,7 @@ import numpy as np
 from ipywidgets import VBox
 
 from tfm_lib.checkpoints import State
-from tfm_lib.show.figure import COLORS, PALE, Figure, style
+from tfm_lib.show.figure import COLORS, Figure, style
 from tfm_lib.show.live import Live
 from tfm_lib.show.screen import Screen
 
@@ -23,11 +23,11 @@ class LiveCurve(Live):
         figure = Figure("No step was taken yet: the curve grows while the training runs.", 2.3)
         self._axes = figure.subplots()
         self._axes.set(xlabel="step", ylabel="loss", xlim=(0, steps), ylim=(0, 10))
-        self._axes.grid(axis="y", color=PALE, linewidth=0.7, linestyle="-")
+        self._axes.grid(axis="y")
         (self._line,) = self._axes.plot([], [], "-", color=COLORS[0])
         (self._end,) = self._axes.plot([], [], "o", color=COLORS[1], ms=7, clip_on=False)
         self._screen = Screen(figure, [self._line, self._end], seldom=[self._axes.yaxis])
-        text = f"The learning curve of {steps} steps. Run this cell and the training after it to watch it grow."
+        text = f"The learning curve of {steps} steps. Run this cell and the training to watch it grow."
         super().__init__(VBox([self._screen.image, self._screen.words]), {"text/plain": text})
 
     def __call__(self, state: State) -> None:

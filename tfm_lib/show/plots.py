@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from torch import Tensor
 
 from tfm_lib.show.figure import (
-    COLORS,
     DIVERGING,
     INK,
+    MASK,
+    MEANING,
     PAGE_WIDTH,
-    PALE,
     SEQUENTIAL,
     Figure,
     Labels,
@@ -129,11 +128,11 @@ def mask_picture(mask: Tensor, queries: Labels = None, keys: Labels = None, *, c
     side = min(0.53, 5.5 / columns, 5 / rows)
     figure = Figure(caption or message, rows * side + header_inches(answers, side))
     axes = figure.subplots()
-    axes.imshow(allowed, ListedColormap(["#e4e7eb", "#9cc9e8"]), vmin=0, vmax=1, aspect="auto")
+    axes.imshow(allowed, MASK, vmin=0, vmax=1, aspect="auto")
     token_grid(axes, asks, answers, (side, side))
-    for sign, color, pairs in (("o", "#08306b", allowed), ("x", "#9a5b13", ~allowed)):
+    for role, sign, pairs in (("allowed", "o", allowed), ("hidden", "x", ~allowed)):
         row, column = np.nonzero(pairs)
-        axes.plot(column, row, sign, color=color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
+        axes.plot(column, row, sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
     return figure
 
 
@@ -156,8 +155,8 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
     counts = ", ".join(f"{turns[column]} in column {column}" for column in columns)
     low = "In each half, low" if halves else "Low"
     message = (
-        f"Sinusoidal positions: each row is a position, each column a clock. {low} columns are fast, high ones slow. "
-        f"Sign changes over {length} positions: {counts}."
+        f"Sinusoidal positions: each row is a position, each pair of columns a clock. {low} columns are fast, high "
+        f"ones slow. Sign changes over {length} positions: {counts}."
     )
     figure = Figure(caption or message, 3.4)
     parts = figure.add_gridspec(len(columns), 2, width_ratios=(1.15, 1))
@@ -174,7 +173,7 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
         heat.text(end, 1.05, "slow", transform=above, ha="right", va="bottom", weight="bold")
     for place, column in enumerate(columns):
         curve = figure.add_subplot(parts[place, 1])
-        curve.plot(values[:, column], color=COLORS[0])
+        curve.plot(values[:, column])
         curve.set(ylim=(-1.25, 1.25), yticks=[-1, 1], xlim=(0, length - 1))
         curve.set_title(f"column {column}: {turns[column]} sign changes", loc="left", fontsize=9)
         if place < len(columns) - 1:
@@ -221,7 +220,7 @@ def learning_curve(runs: object, *, caption: str | None = None) -> Figure:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")  # 0.1 and not a power of ten
     axes.set(xlabel="step", ylabel="loss", xmargin=0.01)
-    axes.grid(axis="y", color=PALE, linewidth=0.7)
+    axes.grid(axis="y")
     _name_ends(axes)
     return figure
 

@@ -1,7 +1,6 @@
 """What every control is made of: knobs, a picture that follows them, and under it in words what the picture says."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from PIL import Image as Pixels
 from traitlets import Unicode
 
 from tfm_lib.show.figure import CSS_PIXELS_PER_INCH, Figure, style
-from tfm_lib.show.live import Live
+from tfm_lib.show.live import Live, caption
 
 KNOB = {
     "style": {"description_width": "8em"},
@@ -55,11 +54,7 @@ class Screen:
             # Only an axis takes room: where the axes stand is not for what is shown at first to say.
             artist.set_in_layout(isinstance(artist, Axis))
         self._static = figure._repr_mimebundle_()
-        layout = figure.get_layout_engine()
-        self._share = 1 - layout.get()["rect"][1] if layout else 1  # of the picture in the height; below is the caption
         figure.set_layout_engine("none")
-        for caption in figure.findobj(lambda artist: artist.get_gid() == "caption"):
-            caption.set_visible(False)
         for artist in (*seldom, *moving):
             artist.set_animated(True)  # left out by draw()
         self._canvas = FigureCanvasAgg(figure)
@@ -77,11 +72,10 @@ class Screen:
             self._draw(self._seldom, self._still)
             self._background = self._canvas.copy_from_bbox(self._canvas.figure.bbox)
         self._draw(self._moving, self._background)
-        pixels = np.asarray(self._canvas.buffer_rgba())
-        picture = Pixels.fromarray(pixels[: round(self._share * len(pixels))]).convert("RGB")
+        picture = Pixels.fromarray(np.asarray(self._canvas.buffer_rgba())).convert("RGB")
         png = BytesIO()
         picture.save(png, "png", compress_level=1)  # quick to write; it is never stored
-        self.words.value = f'<p style="line-height: 1.4; margin: 0">{escape(message)}</p>'
+        self.words.value = caption(message)
         with self.image.hold_sync():  # in one message, since each makes the page decode the picture anew
             self.image.tooltip, self.image.value = message, png.getvalue()
 

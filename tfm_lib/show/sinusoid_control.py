@@ -60,7 +60,9 @@ def sinusoid_control() -> Live:
             axes.set_title("hand", fontsize=8.5, weight="normal", pad=2)
             axes.spines[:].set_visible(False)
             faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
-            tips.append([axes.plot([], [], linewidth=2, marker="o", ms=4, **kind)[0] for kind in kinds])
+            # The solid one is broad, so that it shows on both sides of a dashed one that lies on it.
+            widths = zip(kinds, (4.5, 1.6), "os", (7, 3.5), strict=True)
+            tips.append([axes.plot([], [], linewidth=w, marker=m, ms=size, **kind)[0] for kind, w, m, size in widths])
         (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
         here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
         curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2))  # room for the marks

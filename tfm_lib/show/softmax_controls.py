@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 from ipywidgets import Checkbox, FloatLogSlider, FloatSlider, IntSlider, SelectionSlider, ToggleButtons
-from matplotlib.colors import ListedColormap
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
 from tfm_lib.show.figure import (
     COLORS,
     INK,
+    MASK,
+    MEANING,
     PALE,
     QUIET,
     SEQUENTIAL,
@@ -132,18 +133,19 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
 
     def lay_out(figure: Figure) -> Layout:
         plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        lines = [plane.plot([], [], "-", color=COLORS[0])[0] for _ in names]
-        discs = plane.scatter(*points.T, s=30, color="#9cc9e8", edgecolor=COLORS[0])
+        query, key = MEANING["query"], MEANING["key"]
+        lines = [plane.plot([], [], "-", color=query.color)[0] for _ in names]
+        discs = plane.scatter(*points.T, s=30, color=key.fill, edgecolor=key.color)
         above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "textcoords": "offset points"}
-        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # over lines, too
+        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 0.5}  # over lines, too
         labels = [plane.annotate(name, point, (0, 0), parse_math=False, **above) for name, point in keys.items()]
-        (asks,) = plane.plot([], [], "*", ms=15, color=COLORS[1], mec=INK, mew=0.6, label="query")
+        (asks,) = plane.plot([], [], "*", ms=15, color=query.color, mec=INK, mew=0.6, label="query")
         (mixed,) = plane.plot([], [], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
         plane.legend(loc="lower left", frameon=False, borderpad=0)
         plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
-        plane.grid(color=PALE, linewidth=0.6, linestyle="-")
+        plane.grid()
         plane.set_axisbelow(True)
-        bars = side.barh(range(len(names)), [0.0] * len(names), color=COLORS[0])
+        bars = side.barh(range(len(names)), [0.0] * len(names), color=query.color)
         numbers = [side.text(0, row, "", va="center", size=8) for row in range(len(names))]
         side.set_yticks(range(len(names)), list(keys), parse_math=False)
         side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
@@ -202,12 +204,11 @@ def mask_control(scores: Tensor, words: list[str]) -> Live:
         side = 2.5 / length
         empty = np.zeros((length, length))
         edges = np.arange(length + 1) - 0.5
-        cells = {"vmin": 0, "vmax": 1, "edgecolor": "white", "linewidth": 1.5}
-        colors = ListedColormap(["#e4e7eb", "#9cc9e8"])
-        allowed = left.pcolormesh(edges, edges, empty, cmap=colors, **cells)
+        cells = {"vmin": 0, "vmax": 1, "edgecolor": PALE, "linewidth": 1}
+        allowed = left.pcolormesh(edges, edges, empty, cmap=MASK, **cells)
         signs = [
-            left.plot([], [], sign, color=color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)[0]
-            for sign, color in (("o", "#08306b"), ("x", "#9a5b13"))
+            left.plot([], [], sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)[0]
+            for role, sign in (("allowed", "o"), ("hidden", "x"))
         ]
         shades = right.pcolormesh(edges, edges, empty, cmap=SEQUENTIAL, **cells)
         numbers = [right.text(s, t, "", ha="center", va="center", size=8) for t in range(length) for s in range(length)]

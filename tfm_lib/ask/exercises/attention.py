@@ -149,7 +149,7 @@ def weights_only(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Why scores are divided, and by what.
+# By what scores are divided.
 
 
 @exercise(
@@ -190,59 +190,6 @@ def variance_itself() -> float:
 def one_side_and_no_root() -> float:
     """That is 64 · 9: the variance if only one of the two vectors spread so far; and the divisor is the root of it."""
     return 576.0
-
-
-def slope(gap: float) -> float:
-    """How fast the first of two weights changes with its score, which lies `gap` above the other."""
-    return exp(-gap) / (1 + exp(-gap)) ** 2
-
-
-@exercise(
-    difficulty=3,
-    minutes=10,
-    trains="why large scores stop the learning",
-    right="The division costs the gradient a factor of 8 and wins it nearly a million, so the query can still learn.",
-    tolerance=0.01,
-)
-def gradient() -> float:
-    return slope(16 / 8) / 8 / slope(16)
-
-
-@gradient.mistake
-def no_chain_rule() -> float:
-    """That is for the score behind the division; the way on to the dot product has the factor 1/8 as well."""
-    return slope(2) / slope(16)
-
-
-@gradient.mistake
-def in_32_bits() -> float:
-    """In 32 bits, 1 minus a weight of almost 1 has lost its digits: take the other key's weight, or float64."""
-    first = torch.tensor([16.0, 0.0]).softmax(0)[0]
-    return slope(2) / 8 / (first * (1 - first)).item()
-
-
-@gradient.mistake
-def in_32_bits_without_chain_rule() -> float:
-    """Two things: 1 minus a weight of almost 1 has lost its digits in 32 bits, and the chain rule's 1/8 is missing."""
-    return 8 * in_32_bits()
-
-
-@gradient.mistake
-def only_exponentials() -> float:
-    """You compare e to the minus gap; the product of the two weights is close to that at 16, but not at 2."""
-    return exp(16 - 2) / 8
-
-
-@gradient.mistake
-def only_exponentials_without_chain_rule() -> float:
-    """Two things: e to the minus gap is no stand-in at a gap of 2, and the chain rule's 1/8 is missing."""
-    return exp(16 - 2)
-
-
-@gradient.mistake
-def scores_compared() -> float:
-    """That is the ratio of the scores; the gradient changes almost exponentially with them."""
-    return 8.0
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -323,6 +270,67 @@ def divisor_mended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------
+# Kernel regression by dot products.
+
+
+def measurements(draw: Draw) -> Iterator[Inputs]:
+    rain, river = torch.tensor([20.0, 40.0]), torch.tensor([[80.0], [180.0]])
+    yield {"query": torch.tensor([25.0]), "key": rain, "value": river, "bandwidth": 10.0}
+    for queries, keys, bandwidth in ((2, 3, 1.0), (3, 2, 0.5), (4, 5, 2.0)):
+        yield {"query": draw(queries), "key": draw(keys), "value": draw(keys, 2), "bandwidth": bandwidth}
+
+
+def by_columns(query: tuple[Tensor, Tensor], key: tuple[Tensor, Tensor], value: Tensor) -> Tensor:
+    """Torch's attention over queries and keys that are given by their two columns."""
+    return F.scaled_dot_product_attention(torch.stack(query, -1), torch.stack(key, -1), value)
+
+
+@exercise(
+    difficulty=4,
+    minutes=20,
+    trains="the Gaussian score inside the dot product",
+    right="One more column can carry what a dot product leaves out, so attention can do kernel regression exactly.",
+    cases=measurements,
+    without=("exp", "exp2", "expm1", "__rpow__", "softmax", "log_softmax", "softmin", "sigmoid", "tanh"),
+)
+def kernel(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    return (-((query[:, None] - key) ** 2) / (2 * bandwidth**2)).softmax(-1) @ value
+
+
+@kernel.mistake
+def root_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    """Torch divides by the root of your width, which is √2 with two columns: multiply the queries by it first."""
+    return by_columns((query / bandwidth**2, torch.ones_like(query) / bandwidth**2), (key, -key * key / 2), value)
+
+
+@kernel.mistake
+def half_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    """The square of the key comes in halved: (q - k)²/2 is q²/2 - q·k + k²/2."""
+    root = sqrt(2) / bandwidth**2
+    return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key), value)
+
+
+@kernel.mistake
+def wrong_sign(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    """The square of the key has to be subtracted: you reward long keys instead of holding them back."""
+    root = sqrt(2) / bandwidth**2
+    return by_columns((query * root, torch.ones_like(query) * root), (key, key * key / 2), value)
+
+
+@kernel.mistake
+def bandwidth_not_squared(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    """The scores are divided by the bandwidth; its square is wanted."""
+    root = sqrt(2) / bandwidth
+    return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key / 2), value)
+
+
+@kernel.mistake
+def one_column(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
+    """That is the plain dot product, which prefers long keys; the square of the key needs a column of its own."""
+    return F.scaled_dot_product_attention(query[:, None] / bandwidth**2, key[:, None], value)
+
+
+# ----------------------------------------------------------------------------------------------------
 # Additive attention.
 
 
@@ -391,64 +399,60 @@ def axes_of_the_lesson(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W
 
 
 # ----------------------------------------------------------------------------------------------------
-# Kernel regression by dot products.
+# How the gradient vanishes.
 
 
-def measurements(draw: Draw) -> Iterator[Inputs]:
-    rain, river = torch.tensor([20.0, 40.0]), torch.tensor([[80.0], [180.0]])
-    yield {"query": torch.tensor([25.0]), "key": rain, "value": river, "bandwidth": 10.0}
-    for queries, keys, bandwidth in ((2, 3, 1.0), (3, 2, 0.5), (4, 5, 2.0)):
-        yield {"query": draw(queries), "key": draw(keys), "value": draw(keys, 2), "bandwidth": bandwidth}
-
-
-def by_columns(query: tuple[Tensor, Tensor], key: tuple[Tensor, Tensor], value: Tensor) -> Tensor:
-    """Torch's attention over queries and keys that are given by their two columns."""
-    return F.scaled_dot_product_attention(torch.stack(query, -1), torch.stack(key, -1), value)
+def slope(gap: float) -> float:
+    """How fast the first of two weights changes with its score, which lies `gap` above the other."""
+    return exp(-gap) / (1 + exp(-gap)) ** 2
 
 
 @exercise(
-    difficulty=4,
-    minutes=20,
-    trains="the Gaussian score inside the dot product",
-    right="One more column can carry what a dot product leaves out, so attention can do kernel regression exactly.",
-    cases=measurements,
-    without=("exp", "exp2", "expm1", "__rpow__", "softmax", "log_softmax", "softmin", "sigmoid", "tanh"),
+    difficulty=3,
+    minutes=10,
+    trains="why large scores stop the learning",
+    right="The division costs the gradient a factor of 8 and wins it nearly a million, so the query can still learn.",
+    tolerance=0.01,
 )
-def kernel(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    return (-((query[:, None] - key) ** 2) / (2 * bandwidth**2)).softmax(-1) @ value
+def gradient() -> float:
+    return slope(16 / 8) / 8 / slope(16)
 
 
-@kernel.mistake
-def root_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """Torch divides by the root of your width, which is √2 with two columns: multiply the queries by it first."""
-    return by_columns((query / bandwidth**2, torch.ones_like(query) / bandwidth**2), (key, -key * key / 2), value)
+@gradient.mistake
+def no_chain_rule() -> float:
+    """That is for the score behind the division; the way on to the dot product has the factor 1/8 as well."""
+    return slope(2) / slope(16)
 
 
-@kernel.mistake
-def half_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The square of the key comes in halved: (q - k)²/2 is q²/2 - q·k + k²/2."""
-    root = sqrt(2) / bandwidth**2
-    return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key), value)
+@gradient.mistake
+def in_32_bits() -> float:
+    """In 32 bits, 1 minus a weight of almost 1 has lost its digits: take the other key's weight, or float64."""
+    first = torch.tensor([16.0, 0.0]).softmax(0)[0]
+    return slope(2) / 8 / (first * (1 - first)).item()
 
 
-@kernel.mistake
-def wrong_sign(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The square of the key has to be subtracted: you reward long keys instead of holding them back."""
-    root = sqrt(2) / bandwidth**2
-    return by_columns((query * root, torch.ones_like(query) * root), (key, key * key / 2), value)
+@gradient.mistake
+def in_32_bits_without_chain_rule() -> float:
+    """Two things: 1 minus a weight of almost 1 has lost its digits in 32 bits, and the chain rule's 1/8 is missing."""
+    return 8 * in_32_bits()
 
 
-@kernel.mistake
-def bandwidth_not_squared(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The scores are divided by the bandwidth; its square is wanted."""
-    root = sqrt(2) / bandwidth
-    return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key / 2), value)
+@gradient.mistake
+def only_exponentials() -> float:
+    """You compare e to the minus gap; the product of the two weights is close to that at 16, but not at 2."""
+    return exp(16 - 2) / 8
 
 
-@kernel.mistake
-def one_column(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """That is the plain dot product, which prefers long keys; the square of the key needs a column of its own."""
-    return F.scaled_dot_product_attention(query[:, None] / bandwidth**2, key[:, None], value)
+@gradient.mistake
+def only_exponentials_without_chain_rule() -> float:
+    """Two things: e to the minus gap is no stand-in at a gap of 2, and the chain rule's 1/8 is missing."""
+    return exp(16 - 2)
+
+
+@gradient.mistake
+def scores_compared() -> float:
+    """That is the ratio of the scores; the gradient changes almost exponentially with them."""
+    return 8.0
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -71,13 +71,13 @@ def last_queries(queries: int, keys: int) -> Tensor:
 
 @last_queries.mistake
 def first_queries(queries: int, keys: int) -> Tensor:
-    """Your queries are the first places, so the first sees one key; they are the last places, and see more."""
+    """Your queries are the first positions, so the first sees one key; they are the last ones, and see more."""
     return torch.arange(keys) <= torch.arange(queries)[:, None]
 
 
 @last_queries.mistake
 def itself_hidden(queries: int, keys: int) -> Tensor:
-    """Your queries do not see their own place; they may, since its word has been read."""
+    """Your queries do not see their own position; they may, since its word has been read."""
     return torch.arange(keys) < torch.arange(keys - queries, keys)[:, None]
 
 
@@ -187,60 +187,6 @@ def without_itself() -> int:
     return 4 * 2
 
 
-def masks_of_sentences(draw: Draw) -> Iterator[Inputs]:
-    yield {"mask": torch.tensor([[[[True, False]]], [[[True, True]]]]), "heads": 2}
-    yield {"mask": causal_mask(3), "heads": 2}
-    yield {"mask": draw.integers(0, 2, 3, 1, 2, 4) > 0, "heads": 4}
-    yield {"mask": draw.integers(0, 2, 2, 1, 3, 3) > 0, "heads": 1}
-
-
-@exercise(
-    difficulty=3,
-    minutes=10,
-    trains="masks at a border between libraries",
-    right="A wrong order would hide the words of one sentence from another, and no shape would tell.",
-    cases=masks_of_sentences,
-)
-def for_torch(mask: Tensor, heads: int) -> Tensor:
-    return ~mask.expand(-1, heads, -1, -1).flatten(0, 1)
-
-
-@for_torch.mistake
-def same_sign(mask: Tensor, heads: int) -> Tensor:
-    """The order is right, but True still means "may attend"; `nn.MultiheadAttention` takes it for hidden."""
-    return mask.expand(-1, heads, -1, -1).flatten(0, 1)
-
-
-@for_torch.mistake
-def all_sentences_per_head(mask: Tensor, heads: int) -> Tensor:
-    """All sentences come for head 0, then all for head 1; wanted are all heads of sentence 0, then of sentence 1."""
-    return ~mask[:, 0].repeat(heads, 1, 1)
-
-
-@for_torch.mistake
-def sign_and_order(mask: Tensor, heads: int) -> Tensor:
-    """True still means "may attend", and all sentences come for head 0, then for head 1: both are the other way."""
-    return mask[:, 0].repeat(heads, 1, 1)
-
-
-@for_torch.mistake
-def one_a_sentence(mask: Tensor, heads: int) -> Tensor:
-    """That is one table a sentence; one for each of its heads is wanted."""
-    return ~mask[:, 0]
-
-
-@for_torch.mistake
-def four_axes(mask: Tensor, heads: int) -> Tensor:
-    """Sentences and heads are two axes still; `nn.MultiheadAttention` wants them as one, B times H long."""
-    return ~mask.expand(-1, heads, -1, -1)
-
-
-@for_torch.mistake
-def additive(mask: Tensor, heads: int) -> Tensor:
-    """That is a mask to be added, of 0 and minus infinity; a boolean one is asked for."""
-    return torch.where(mask, 0.0, -inf).expand(-1, heads, -1, -1).flatten(0, 1)
-
-
 def packed_rows(draw: Draw) -> Iterator[Inputs]:
     yield {"article": torch.tensor([[1, 2, 2]])}
     yield {"article": torch.tensor([[1, 0, 0]])}
@@ -251,7 +197,7 @@ def packed_rows(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=12,
     trains="broadcasting a row against itself",
-    right="Large models are trained on such packed rows, in which hardly a place is lost to padding.",
+    right="Large models are trained on such packed rows, in which hardly a position is lost to padding.",
     cases=packed_rows,
     most_calls=8,
 )
@@ -299,7 +245,7 @@ HIDES_FUTURE = torch.full((4, 4), -inf).triu(1)
 FIRST_SEES_THIRD = HIDES_FUTURE.index_put((torch.tensor(0), torch.tensor(2)), torch.tensor(0.0))
 SUSPECTS = {
     "attention with a causal mask": attends(HIDES_FUTURE),
-    "each place is handed the word before it, place 0 its own": lambda x: torch.cat([x[:1], x[:-1]]),
+    "each position is handed the word before it, position 0 its own": lambda x: torch.cat([x[:1], x[:-1]]),
     "attention without a mask": attends(torch.zeros(4, 4)),
     "a causal mask with a hole: word 0 sees word 2": attends(FIRST_SEES_THIRD),
     "a penalty of 20 on the future, where minus infinity is meant": attends(torch.full((4, 4), -20.0).triu(1)),
@@ -322,7 +268,7 @@ def accuse(answer: Callable, attend: str, x: Tensor) -> Leaks:
 
 @exercise(
     difficulty=3,
-    minutes=20,
+    minutes=10,
     trains="a test that trusts no code",
     right="It asks no code what it means to do, so it finds a leak in any model, also in one you did not write.",
     cases=suspects,
@@ -340,7 +286,7 @@ def leaks(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
 
 @leaks.mistake
 def influences(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
-    """You report the influence of the past, too, which is allowed; a leak is a word that reaches a place before it."""
+    """You report the influence of the past, too, which is allowed; in a leak a word reaches an earlier position."""
     before, found = attend(x), []
     for key in range(len(x)):
         changed = x.clone()
@@ -387,8 +333,8 @@ def changes_pile_up(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
 
 @leaks.mistake
 def whole_output(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
-    """You ask whether anything in the output moved, and the changed word's own row does; for the pair (place, word)
-    only row `place` counts."""
+    """You ask whether anything in the output moved, and the changed word's own row does; for the pair (position, word)
+    only row `position` counts."""
     before, found = attend(x), []
     for key in range(len(x)):
         changed = x.clone()
@@ -400,13 +346,13 @@ def whole_output(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
 
 @leaks.mistake
 def all_places_before(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
-    """One place before the word moved, and you report all of them; ask each row by itself."""
+    """One position before the word moved, and you report all of them; ask each row by itself."""
     return [(query, key) for key in {key for _, key in leaks.reference(attend, x)} for query in range(key)]
 
 
 @leaks.mistake
 def turned(attend: Callable[[Tensor], Tensor], x: Tensor) -> Leaks:
-    """The pairs are turned round: first the place that moved, then the word that was changed."""
+    """The pairs are turned round: first the position that moved, then the word that was changed."""
     return [(key, query) for query, key in leaks.reference(attend, x)]
 
 
@@ -505,3 +451,57 @@ def a_billion(scores: Tensor, mask: Tensor) -> Tensor:
 def extra_key_kept(scores: Tensor, mask: Tensor) -> Tensor:
     """The weights are right, and the extra key is still among them; leave it out at the end."""
     return F.pad(scores.masked_fill(~mask, -inf), (0, 1)).softmax(-1)
+
+
+def masks_of_sentences(draw: Draw) -> Iterator[Inputs]:
+    yield {"mask": torch.tensor([[[[True, False]]], [[[True, True]]]]), "heads": 2}
+    yield {"mask": causal_mask(3), "heads": 2}
+    yield {"mask": draw.integers(0, 2, 3, 1, 2, 4) > 0, "heads": 4}
+    yield {"mask": draw.integers(0, 2, 2, 1, 3, 3) > 0, "heads": 1}
+
+
+@exercise(
+    difficulty=3,
+    minutes=10,
+    trains="masks at a border between libraries",
+    right="A wrong order would hide the words of one sentence from another, and no shape would tell.",
+    cases=masks_of_sentences,
+)
+def for_torch(mask: Tensor, heads: int) -> Tensor:
+    return ~mask.expand(-1, heads, -1, -1).flatten(0, 1)
+
+
+@for_torch.mistake
+def same_sign(mask: Tensor, heads: int) -> Tensor:
+    """The order is right, but True still means "may attend"; `nn.MultiheadAttention` takes it for hidden."""
+    return mask.expand(-1, heads, -1, -1).flatten(0, 1)
+
+
+@for_torch.mistake
+def all_sentences_per_head(mask: Tensor, heads: int) -> Tensor:
+    """All sentences come for head 0, then all for head 1; wanted are all heads of sentence 0, then of sentence 1."""
+    return ~mask[:, 0].repeat(heads, 1, 1)
+
+
+@for_torch.mistake
+def sign_and_order(mask: Tensor, heads: int) -> Tensor:
+    """True still means "may attend", and all sentences come for head 0, then for head 1: both are the other way."""
+    return mask[:, 0].repeat(heads, 1, 1)
+
+
+@for_torch.mistake
+def one_a_sentence(mask: Tensor, heads: int) -> Tensor:
+    """That is one table a sentence; one for each of its heads is wanted."""
+    return ~mask[:, 0]
+
+
+@for_torch.mistake
+def four_axes(mask: Tensor, heads: int) -> Tensor:
+    """Sentences and heads are two axes still; `nn.MultiheadAttention` wants them as one, B times H long."""
+    return ~mask.expand(-1, heads, -1, -1)
+
+
+@for_torch.mistake
+def additive(mask: Tensor, heads: int) -> Tensor:
+    """That is a mask to be added, of 0 and minus infinity; a boolean one is asked for."""
+    return torch.where(mask, 0.0, -inf).expand(-1, heads, -1, -1).flatten(0, 1)

@@ -239,6 +239,99 @@ def struck_out_afterward(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(-1) * mask[:, None]
 
 
+def heads_that_share(draw: Draw) -> Iterator[Inputs]:
+    query = torch.ones(1, 4, 1, 1)
+    key = torch.zeros(1, 2, 1, 1)
+    yield {"query": query, "key": key, "value": torch.tensor([[[[10.0]], [[20.0]]]])}
+    for batch, heads, groups, queries, keys, width in ((1, 2, 1, 1, 2, 2), (2, 6, 3, 2, 3, 4), (1, 3, 3, 2, 2, 2)):
+        keys_and_values = {name: draw(batch, groups, keys, width) for name in ("key", "value")}
+        yield {"query": draw(batch, heads, queries, width), **keys_and_values}
+
+
+@exercise(
+    difficulty=4,
+    minutes=20,
+    trains="reducing the new to the known",
+    right="A model that writes has to keep all keys and values (lesson 09), so many large ones share them in this way.",
+    cases=heads_that_share,
+)
+def grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    share = query.shape[1] // key.shape[1]
+    return attention(query, key.repeat_interleave(share, dim=1), value.repeat_interleave(share, dim=1))
+
+
+@grouped.mistake
+def in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Your heads take the groups in turn; neighbors should share: the first heads group 0, the next ones group 1."""
+    share = query.shape[1] // key.shape[1]
+    return attention(query, key.repeat(1, share, 1, 1), value.repeat(1, share, 1, 1))
+
+
+@grouped.mistake
+def one_for_all(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """All your heads use the keys and values of group 0."""
+    return attention(query, key[:, :1], value[:, :1])
+
+
+@grouped.mistake
+def groups_averaged(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """You averaged the groups; each head has one of them, unchanged."""
+    return attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True))
+
+
+@grouped.mistake
+def not_scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The sharing is right; the scores are not divided by the root of the head's width."""
+    return grouped.reference(query * sqrt(query.shape[-1]), key, value)
+
+
+@grouped.mistake
+def nothing_shared(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """H heads meet G heads, and broadcasting cannot know who shares: bring keys and values to H heads first."""
+    return (query @ key.mT / sqrt(query.shape[-1])).softmax(-1) @ value
+
+
+@grouped.mistake
+def numbers_repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The shapes fit again, but without `dim` it was each number that `repeat_interleave` repeated, not each head; give
+    it `dim=1`."""
+    batch, heads, _, width = query.shape
+    share = heads // key.shape[1]
+    key, value = (x.repeat_interleave(share).view(batch, heads, -1, width) for x in (key, value))
+    return attention(query, key, value)
+
+
+@grouped.mistake
+def flattened(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The shapes do not fit, not even where each head has keys of its own. `repeat_interleave` needs `dim=1`:
+    without it, all numbers come in one line."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1])
+    return query @ key.mT @ value  # torch has no .mT of a line
+
+
+@grouped.mistake
+def flattened_and_transposed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """An axis that you name does not exist, not even where each head has keys of its own. `repeat_interleave` needs
+    `dim=1`: without it, all numbers come in one line."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1])
+    return query @ key.transpose(-2, -1) @ value
+
+
+@grouped.mistake
+def a_group_for_each_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """You look for head h of the keys and values, and there are only G of them; query head h uses head
+    h // (H / G)."""
+    heads = torch.arange(query.shape[1])
+    return attention(query, key[:, heads], value[:, heads])
+
+
+@grouped.mistake
+def values_in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The keys are shared by neighbors, as they should be, but the values are taken in turn."""
+    share = query.shape[1] // key.shape[1]
+    return attention(query, key.repeat_interleave(share, dim=1), value.repeat(1, share, 1, 1))
+
+
 def answers_of_heads(draw: Draw) -> Iterator[Inputs]:
     w_o = torch.tensor([[1.0, 10.0], [100.0, 1000.0]])
     yield {"answers": torch.tensor([[[[1.0]], [[2.0]]]]), "w_o": w_o}
@@ -356,96 +449,3 @@ def output_forgotten(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: 
     """The first three are right; `w_o` still waits for what the removed head found."""
     stay = numbers_that_stay(w_q, heads, away)
     return w_q[stay], w_k[stay], w_v[stay], w_o
-
-
-def heads_that_share(draw: Draw) -> Iterator[Inputs]:
-    query = torch.ones(1, 4, 1, 1)
-    key = torch.zeros(1, 2, 1, 1)
-    yield {"query": query, "key": key, "value": torch.tensor([[[[10.0]], [[20.0]]]])}
-    for batch, heads, groups, queries, keys, width in ((1, 2, 1, 1, 2, 2), (2, 6, 3, 2, 3, 4), (1, 3, 3, 2, 2, 2)):
-        keys_and_values = {name: draw(batch, groups, keys, width) for name in ("key", "value")}
-        yield {"query": draw(batch, heads, queries, width), **keys_and_values}
-
-
-@exercise(
-    difficulty=4,
-    minutes=20,
-    trains="reducing the new to the known",
-    right="A model that writes has to keep all keys and values (lesson 09), so many large ones share them in this way.",
-    cases=heads_that_share,
-)
-def grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    share = query.shape[1] // key.shape[1]
-    return attention(query, key.repeat_interleave(share, dim=1), value.repeat_interleave(share, dim=1))
-
-
-@grouped.mistake
-def in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Your heads take the groups in turn; neighbors should share: the first heads group 0, the next ones group 1."""
-    share = query.shape[1] // key.shape[1]
-    return attention(query, key.repeat(1, share, 1, 1), value.repeat(1, share, 1, 1))
-
-
-@grouped.mistake
-def one_for_all(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """All your heads use the keys and values of group 0."""
-    return attention(query, key[:, :1], value[:, :1])
-
-
-@grouped.mistake
-def groups_averaged(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You averaged the groups; each head has one of them, unchanged."""
-    return attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True))
-
-
-@grouped.mistake
-def not_scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The sharing is right; the scores are not divided by the root of the head's width."""
-    return grouped.reference(query * sqrt(query.shape[-1]), key, value)
-
-
-@grouped.mistake
-def nothing_shared(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """H heads meet G heads, and broadcasting cannot know who shares: bring keys and values to H heads first."""
-    return (query @ key.mT / sqrt(query.shape[-1])).softmax(-1) @ value
-
-
-@grouped.mistake
-def numbers_repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The shapes fit again, but without `dim` it was each number that `repeat_interleave` repeated, not each head; give
-    it `dim=1`."""
-    batch, heads, _, width = query.shape
-    share = heads // key.shape[1]
-    key, value = (x.repeat_interleave(share).view(batch, heads, -1, width) for x in (key, value))
-    return attention(query, key, value)
-
-
-@grouped.mistake
-def flattened(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The shapes do not fit, not even where each head has keys of its own. `repeat_interleave` needs `dim=1`:
-    without it, all numbers come in one line."""
-    key = key.repeat_interleave(query.shape[1] // key.shape[1])
-    return query @ key.mT @ value  # torch has no .mT of a line
-
-
-@grouped.mistake
-def flattened_and_transposed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """An axis that you name does not exist, not even where each head has keys of its own. `repeat_interleave` needs
-    `dim=1`: without it, all numbers come in one line."""
-    key = key.repeat_interleave(query.shape[1] // key.shape[1])
-    return query @ key.transpose(-2, -1) @ value
-
-
-@grouped.mistake
-def a_group_for_each_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You look for head h of the keys and values, and there are only G of them; query head h uses head
-    h // (H / G)."""
-    heads = torch.arange(query.shape[1])
-    return attention(query, key[:, heads], value[:, heads])
-
-
-@grouped.mistake
-def values_in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The keys are shared by neighbors, as they should be, but the values are taken in turn."""
-    share = query.shape[1] // key.shape[1]
-    return attention(query, key.repeat_interleave(share, dim=1), value.repeat(1, share, 1, 1))

@@ -176,78 +176,7 @@ def end_instead_of_padding(first: Tensor, best: Tensor, eos: int, pad: int, most
 
 
 # ----------------------------------------------------------------------------------------------------
-# 3: the share of padding
-
-
-def plans(draw: Draw) -> Iterator[Inputs]:
-    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 1], [2, 3]]}
-    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 2], [1, 3]]}
-    yield {"lengths": [5, 5, 5], "plan": [[0], [1, 2]]}
-    yield {"lengths": [2, 8, 1, 1, 7, 3], "plan": [[1], [0, 2, 3], [5, 4]]}
-    lengths = draw.integers(1, 60, 40).tolist()
-    order = sorted(range(40), key=lambda index: lengths[index])
-    yield {"lengths": lengths, "plan": [order[i : i + 7] for i in range(0, 40, 7)]}
-
-
-@exercise(
-    difficulty=2,
-    minutes=8,
-    trains="what padding costs",
-    right="One number tells whether buckets are worth their code for your data, before anything is trained.",
-    cases=plans,
-)
-def padding(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
-    return 1 - sum(lengths) / places
-
-
-@padding.mistake
-def used_not_padded(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """That is the share of places that hold text; the share of padding is the rest."""
-    return 1 - padding.reference(lengths, plan)
-
-
-@padding.mistake
-def mean_of_shares(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You take the mean of the batches' shares, in which a small batch counts as much as a large one; count the places
-    of all batches and divide once."""
-    shares = [1 - sum(lengths[i] for i in rows) / (len(rows) * max(lengths[i] for i in rows)) for rows in plan]
-    return sum(shares) / len(shares)
-
-
-@padding.mistake
-def widest_of_all(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You pad every text to the longest one of all; a batch is as wide as its own longest text."""
-    return 1 - sum(lengths) / (len(lengths) * max(lengths))
-
-
-@padding.mistake
-def padding_to_text(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You divide the padding by the text; the share is of all places, text and padding together."""
-    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
-    return places / sum(lengths) - 1
-
-
-@padding.mistake
-def widest_index(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """`max(rows)` is the largest index in the batch; you need the largest length, `lengths[i]` of its rows."""
-    return 1 - sum(lengths) / sum(len(rows) * max(rows) for rows in plan)
-
-
-@padding.mistake
-def last_is_widest(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You take a batch to be as wide as its last text, which is right only if it is sorted; take the longest."""
-    return 1 - sum(lengths) / sum(len(rows) * lengths[rows[-1]] for rows in plan)
-
-
-@padding.mistake
-def number_of_places(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """That is how many places hold padding; divide by the number of all places."""
-    return sum(len(rows) * max(lengths[i] for i in rows) for rows in plan) - sum(lengths)
-
-
-# ----------------------------------------------------------------------------------------------------
-# 4: one fused call
+# 3: one fused call
 
 
 def hidden_keys(draw: Draw) -> Iterator[Inputs]:
@@ -335,7 +264,7 @@ def texts_taken_for_heads(query: Tensor, key: Tensor, value: Tensor, hidden: Ten
 
 
 # ----------------------------------------------------------------------------------------------------
-# 5: the batch in parts
+# 4: the batch in parts
 
 
 def parts_of_a_batch(draw: Draw) -> Iterator[Inputs]:
@@ -419,7 +348,7 @@ def sum_over_parts(weight: Tensor, parts: Parts) -> Tensor:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 6: how many layers between two checkpoints?
+# 5: how many layers between two checkpoints?
 
 
 @exercise(
@@ -473,6 +402,77 @@ def one_too_many() -> int:
 def one_too_few() -> int:
     """That is close: 72 / 2 + 8 times 2 is 52, and there is a number that gives less."""
     return 2
+
+
+# ----------------------------------------------------------------------------------------------------
+# 6: the share of padding
+
+
+def plans(draw: Draw) -> Iterator[Inputs]:
+    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 1], [2, 3]]}
+    yield {"lengths": [3, 9, 4, 10], "plan": [[0, 2], [1, 3]]}
+    yield {"lengths": [5, 5, 5], "plan": [[0], [1, 2]]}
+    yield {"lengths": [2, 8, 1, 1, 7, 3], "plan": [[1], [0, 2, 3], [5, 4]]}
+    lengths = draw.integers(1, 60, 40).tolist()
+    order = sorted(range(40), key=lambda index: lengths[index])
+    yield {"lengths": lengths, "plan": [order[i : i + 7] for i in range(0, 40, 7)]}
+
+
+@exercise(
+    difficulty=2,
+    minutes=8,
+    trains="what padding costs",
+    right="One number tells whether buckets are worth their code for your data, before anything is trained.",
+    cases=plans,
+)
+def padding(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
+    return 1 - sum(lengths) / places
+
+
+@padding.mistake
+def used_not_padded(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """That is the share of places that hold text; the share of padding is the rest."""
+    return 1 - padding.reference(lengths, plan)
+
+
+@padding.mistake
+def mean_of_shares(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You take the mean of the batches' shares, in which a small batch counts as much as a large one; count the places
+    of all batches and divide once."""
+    shares = [1 - sum(lengths[i] for i in rows) / (len(rows) * max(lengths[i] for i in rows)) for rows in plan]
+    return sum(shares) / len(shares)
+
+
+@padding.mistake
+def widest_of_all(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You pad every text to the longest one of all; a batch is as wide as its own longest text."""
+    return 1 - sum(lengths) / (len(lengths) * max(lengths))
+
+
+@padding.mistake
+def padding_to_text(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You divide the padding by the text; the share is of all places, text and padding together."""
+    places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
+    return places / sum(lengths) - 1
+
+
+@padding.mistake
+def widest_index(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """`max(rows)` is the largest index in the batch; you need the largest length, `lengths[i]` of its rows."""
+    return 1 - sum(lengths) / sum(len(rows) * max(rows) for rows in plan)
+
+
+@padding.mistake
+def last_is_widest(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """You take a batch to be as wide as its last text, which is right only if it is sorted; take the longest."""
+    return 1 - sum(lengths) / sum(len(rows) * lengths[rows[-1]] for rows in plan)
+
+
+@padding.mistake
+def number_of_places(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
+    """That is how many places hold padding; divide by the number of all places."""
+    return sum(len(rows) * max(lengths[i] for i in rows) for rows in plan) - sum(lengths)
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""Attention drawn in the texts themselves: lines between words, as wide as the weights."""
+
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
+from torch import Tensor
+
+from tfm_lib.show.figure import COLORS, QUIET, Figure, Labels, finite_array, label_texts, quoted, style
+
+LETTER, LETTERS = 0.0753, 94  # inches that a letter of a fixed width takes up at 9 points; letters of a line
+LINE, BETWEEN = 0.3, 1.05  # inches from line to line, and between the two texts
+FAINT = 0.05  # the least weight that is drawn as a line
+NAMED = 5  # queries whose widest line the caption names
+MARKS = ".,;:!?"  # stand close to the word before them
+
+
+class Spot(NamedTuple):
+    """A word's place, in letters and in lines."""
+
+    left: int
+    right: int
+    line: int
+
+    @property
+    def middle(self) -> float:
+        return LETTER * (self.left + self.right) / 2
+
+
+def _spots(words: list[str]) -> list[Spot]:
+    spots: list[Spot] = []
+    right, line = -1, 0
+    for word in words:
+        left = right + (word not in MARKS)
+        if left and left + len(word) > LETTERS and word not in MARKS:
+            left, line = 0, line + 1
+        right = left + len(word)
+        spots.append(Spot(max(left, 0), right, line))
+    return spots
+
+
+def _write(axes: Axes, words: list[str], spots: list[Spot], top: float, colors: list[str]) -> None:
+    halo = [withStroke(linewidth=2.5, foreground="white")]  # letters stay readable where a line passes behind them
+    for word, spot, color in zip(words, spots, colors, strict=True):
+        look: dict[str, Any] = {
+            "family": "DejaVu Sans Mono",
+            "size": 9,
+            "color": color,
+            "path_effects": halo,
+            "zorder": 3,
+        }
+        axes.text(LETTER * spot.left, top - LINE * spot.line, word, va="center", parse_math=False, **look)
+
+
+@style()
+def ribbons(weights: Tensor, queries: Labels, keys: Labels, *, caption: str | None = None) -> Figure:
+    """Attention weights (T, S) as lines from each query, in the lower text, up to the keys at which it looks.
+
+    A line is as wide as its weight, and has the color of its query; below 5 % there is none. Raises ValueError for
+    another rank, weights outside of 0 to 1, and labels that don't fit.
+    """
+    values = finite_array(weights, "weights", "T, S")
+    if values.min() < 0 or values.max() > 1 + 1e-3:
+        got = f"{values.min():.3g} to {values.max():.3g}"
+        raise ValueError(f"weights run from {got}; wanted 0 to 1: apply the softmax over the keys first")
+    below, above = label_texts(queries, values.shape[0], "queries"), label_texts(keys, values.shape[1], "keys")
+    widest = sorted(values.max(1).argsort(kind="stable")[-NAMED:])  # queries, in the order of the text
+    joined = ", ".join(f"{quoted(below)[t]} to {quoted(above)[values[t].argmax()]}" for t in widest)
+    message = f"Where the words below look in the text above. The widest lines lead from {joined}."
+    starts, ends = _spots(below), _spots(above)
+    shift = max(0, max(end.right for end in ends) - max(start.right for start in starts)) // 2  # to the middle
+    starts = [start._replace(left=start.left + shift, right=start.right + shift) for start in starts]
+    floor = 0.15 + LINE * starts[-1].line
+    ceiling = floor + BETWEEN + LINE * ends[-1].line
+    figure = Figure(caption or message, ceiling + 0.25)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 7.2), ylim=(0, ceiling + 0.15), aspect="equal")
+    axes.axis("off")
+    colors = [COLORS[t % len(COLORS)] for t in range(len(below))]
+    for row, start, color in zip(values, starts, colors, strict=True):
+        low = floor - LINE * start.line + 0.1
+        for weight, end in zip(row, ends, strict=True):
+            if weight >= FAINT:
+                high = ceiling - LINE * end.line - 0.1
+                half = (low + high) / 2
+                corners = [(start.middle, low), (start.middle, half), (end.middle, half), (end.middle, high)]
+                path = Path(corners, [Path.MOVETO, *[Path.CURVE4] * 3])
+                strength: dict[str, Any] = {"linewidth": 9 * weight, "alpha": 0.6, "zorder": 2}
+                axes.add_patch(PathPatch(path, fill=False, edgecolor=color, capstyle="round", **strength))
+    _write(axes, above, ends, ceiling, [QUIET] * len(above))
+    _write(axes, below, starts, floor, colors)
+    return figure
