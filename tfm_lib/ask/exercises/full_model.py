@@ -411,10 +411,10 @@ def end_sign_lost(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 
 def sizes(draw: Draw) -> Iterator[Inputs]:
-    small = {"V": 10, "d": 2, "d_ff": 3, "layers": 1}
+    small = {"V": 10, "D": 2, "d_ff": 3, "layers": 1}
     for tied, norm_first in ((True, False), (False, False), (True, True)):
         yield {**small, "tied": tied, "norm_first": norm_first}
-    yield {"V": 100, "d": 8, "d_ff": 20, "layers": 3, "tied": False, "norm_first": True}
+    yield {"V": 100, "D": 8, "d_ff": 20, "layers": 3, "tied": False, "norm_first": True}
 
 
 @exercise(
@@ -424,77 +424,77 @@ def sizes(draw: Draw) -> Iterator[Inputs]:
     right="The check built each model and counted: a pencil is as good, and finds a shared norm or a lost map.",
     cases=sizes,
 )
-def parameters(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    return counted(V, d, d_ff, layers, tied, norm_first)
+def parameters(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+    return counted(V, D, d_ff, layers, tied, norm_first)
 
 
 @cache
-def counted(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def counted(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """The parameters of a real model."""
     sizes: dict[str, Any] = {"num_encoder_layers": layers, "num_decoder_layers": layers, "num_heads": 1, "d_ff": d_ff}
-    model = Transformer(TransformerConfig(vocab_size=V, d_model=d, tied=tied, norm_first=norm_first, **sizes))
+    model = Transformer(TransformerConfig(vocab_size=V, d_model=D, tied=tied, norm_first=norm_first, **sizes))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 @parameters.mistake
-def no_tables(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def no_tables(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """The table of embeddings is missing."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - (V * d if tied else 3 * V * d)
+    return counted(V, D, d_ff, layers, tied, norm_first) - (V * D if tied else 3 * V * D)
 
 
 @parameters.mistake
-def always_tied(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """Untied, there are three tables of V · d: the source's, the target's and the output's."""
-    return counted(V, d, d_ff, layers, True, norm_first)
+def always_tied(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+    """Untied, there are three tables of V · D: the source's, the target's and the output's."""
+    return counted(V, D, d_ff, layers, True, norm_first)
 
 
 @parameters.mistake
-def two_tables(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def two_tables(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """Untied, the output map is a table of its own, too, besides those of the source and the target."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - (0 if tied else V * d)
+    return counted(V, D, d_ff, layers, tied, norm_first) - (0 if tied else V * D)
 
 
 @parameters.mistake
-def no_final_norms(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def no_final_norms(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """In pre-norm each of the two stacks has one norm more, at its end."""
-    return counted(V, d, d_ff, layers, tied, False)
+    return counted(V, D, d_ff, layers, tied, False)
 
 
 @parameters.mistake
-def one_final_norm(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def one_final_norm(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """In pre-norm both stacks have a norm at their end; you count one of them."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - (2 * d if norm_first else 0)
+    return counted(V, D, d_ff, layers, tied, norm_first) - (2 * D if norm_first else 0)
 
 
 @parameters.mistake
-def norms_halved(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """A norm learns two vectors, a scale and a shift, and so 2 · d numbers."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - (5 * layers + (2 if norm_first else 0)) * d
+def norms_halved(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+    """A norm learns two vectors, a scale and a shift, and so 2 · D numbers."""
+    return counted(V, D, d_ff, layers, tied, norm_first) - (5 * layers + (2 if norm_first else 0)) * D
 
 
 @parameters.mistake
-def no_cross_attention(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def no_cross_attention(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """You count a decoder layer like an encoder layer; it has a second attention and a third norm."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - layers * (4 * (d**2 + d) + 2 * d)
+    return counted(V, D, d_ff, layers, tied, norm_first) - layers * (4 * (D**2 + D) + 2 * D)
 
 
 @parameters.mistake
-def two_norms(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+def two_norms(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
     """A decoder layer has three norms, one for each of its three sub-layers."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - layers * 2 * d
+    return counted(V, D, d_ff, layers, tied, norm_first) - layers * 2 * D
 
 
 @parameters.mistake
-def no_biases(V: int, d: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """The biases are missing: d in each of attention's four maps, d_ff and d in the feed-forward network."""
-    return counted(V, d, d_ff, layers, tied, norm_first) - layers * (3 * 4 * d + 2 * (d_ff + d))
+def no_biases(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
+    """The biases are missing: D in each of attention's four maps, d_ff and D in the feed-forward network."""
+    return counted(V, D, d_ff, layers, tied, norm_first) - layers * (3 * 4 * D + 2 * (d_ff + D))
 
 
 @exercise(
     difficulty=2,
     minutes=5,
     trains="when attention's square matters",
-    right="In general it is 2 · d_model + d_ff, which for d_ff = 4 · d_model is the 6 · d_model of section 9.",
+    right="In general it is 2 · d_model + d_ff, which for d_ff = 4 · d_model is the 6 · d_model of this section.",
 )
 def crossing() -> int:
     return 2 * 256 + 768
