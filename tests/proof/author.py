@@ -142,7 +142,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
     for kind, of_book in BOOK.items():
         yield from (("", kind, finding) for finding in of_book(book))
     yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
-    yield from (("", "form", finding) for finding in anatomy_findings(book))
+    yield from (("", "anatomy", finding) for finding in anatomy_findings(book))
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
         for kind, of_prose in PROSE.items():
             yield from ((cell.id, kind, finding) for finding in of_prose(cell.source))

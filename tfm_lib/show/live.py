@@ -12,7 +12,8 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 def caption(message: str) -> str:
     """The words under a picture, as HTML: text that wraps, and in which no page takes a dollar sign for math."""
-    return f'<p class="caption mathjax_ignore tex2jax_ignore" style="max-width: 740px">{escape(message)}</p>'
+    style = "max-width: 740px; margin: 0; font-size: 92%; line-height: 1.45"
+    return f'<p class="caption mathjax_ignore tex2jax_ignore" style="{style}">{escape(message)}</p>'
 
 
 def static_form(output: Mapping[str, Any]) -> list[dict[str, Any]]:
