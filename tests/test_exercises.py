@@ -203,6 +203,8 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert re.search(rf"✓ {first.partition('.')[2]} ", shown) and re.search(rf"✗ {second.partition('.')[2]} ", shown)
     assert max(map(len, shown.splitlines())) <= 88, "no lesson shows a longer line"
+    listed = [line for line in shown.splitlines() if line.startswith("  ")]
+    assert len(listed) == len(checks.exercises("attention")), "only the lesson that was begun is shown in full"
 
     Path("progress.json").write_text('{"cut')
     checks.check(second, solution(second))

@@ -3,7 +3,7 @@
     from tfm_lib.checks import check, progress
 
     check("attention.scaled", my_function)     # not attempted yet, not right yet (and why), or right
-    progress()                                 # all exercises of all lessons, done and open
+    progress()                                 # how far you are in each lesson
 
 `exercises/` holds a table a lesson, in the form that `exercise.py` describes. `running.py` tries an answer out,
 whatever it does; `comparing.py` says how a result differs from the expected one; `verdict.py` judges.
@@ -63,7 +63,7 @@ def check(name: str, answer: Any) -> None:
 
 
 def progress(folder: Path | None = None) -> None:
-    """Shows the exercises of all lessons, done and open, as far as they were done in notebooks of one folder.
+    """Shows how far you are: a line a lesson, and each exercise of the lessons of which one was tried.
 
     Args:
         folder: where the notebooks lie; the folder of this notebook if it is not given.
@@ -73,13 +73,14 @@ def progress(folder: Path | None = None) -> None:
     except OSError as error:
         print(f"Your progress could not be read, so all exercises are shown as open: {error}")
         states = {}
-    print(f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open")
+    signs = f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open"
+    print(f"{signs}   (once you try one, its lesson's exercises are listed)\n")
     for topic, number in TOPICS.items():
         all_of_it = exercises(topic)
         right = [e for e in all_of_it if states.get(e.name) == "right"]
         minutes = sum(e.minutes for e in all_of_it if e not in right)
         left = f", {minutes} minutes left" if minutes else ""
-        print(f"\n{number} {topic.replace('_', ' ')}: {len(right)} of {len(all_of_it)}{left}")
-        for e in all_of_it:
+        print(f"{number} {topic.replace('_', ' ')}: {len(right)} of {len(all_of_it)}{left}")
+        for e in all_of_it if any(e.name in states for e in all_of_it) else ():
             sign, name = SIGNS[states.get(e.name, "open")], e.name.partition(".")[2]
             print(f"  {sign} {name:<15} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")
