@@ -64,7 +64,7 @@ LESSONS = (
     Lesson("09", "speed", "Speed", "Where does the time go,\nand what saves it?",
            "gray", 29, 66, (1, 3), ("08",)),
     Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
-           "gray", 19, 20, (2, 3), ("09",)),
+           "gray", 20, 20, (2, 3), ("09",)),
 )
 # fmt: on
 
