@@ -148,8 +148,8 @@ def greedy(
     The start token is not among them. A row that has ended holds eos_id and then pad_id. The encoder runs once, and
     the decoder sees one new token a step. The model decodes as in eval(), whatever its mode, which it keeps.
     Without a mask, the source tokens equal to pad_id are hidden. Where many texts are to be written one by one,
-    `model.decoder.compile(dynamic=True)`, once before the first, takes half a minute and a C++ compiler, and makes each step
-    faster; the tokens stay the same.
+    `model.decoder.compile(dynamic=True)`, once before the first, takes half a minute and a C++ compiler, and makes each
+    step a little faster; the tokens stay the same.
     Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for, and for rules
     that can't be.
     """
