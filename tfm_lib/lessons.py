@@ -54,7 +54,7 @@ LESSONS = (
     Lesson("04", "positional_encoding", "Positional encoding", "How does order\nget in?",
            "orange", 27, 97, (1, 1), ("01",)),
     Lesson("05", "layers", "Layers", "What makes depth\ntrainable?",
-           "yellow", 27, 81, (2, 2), ("03",)),
+           "yellow", 29, 81, (2, 2), ("03",)),
     Lesson("06", "full_model", "The full model", "How do the parts\nbecome one model?",
            "violet", 27, 94, (1, 2), ("04", "05")),
     Lesson("07", "training_on_toy_summaries", "Training on toy summaries", "How does it learn\nto summarize?",
