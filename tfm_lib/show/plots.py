@@ -155,7 +155,7 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
     counts = ", ".join(f"{turns[column]} in column {column}" for column in columns)
     low = "In each half, low" if halves else "Low"
     message = (
-        f"Sinusoidal positions: each row is a position, each pair of columns a clock. {low} columns are fast, high "
+        f"Sinusoidal positions: each row is a position, each column a wave. {low} columns are fast, high "
         f"ones slow. Sign changes over {length} positions: {counts}."
     )
     figure = Figure(caption or message, 3.4)
