@@ -565,10 +565,22 @@ def test_a_fold_that_is_wrong_is_found_and_mended():
     assert book.cells[2].metadata["jupyter"] == {"outputs_hidden": False, "source_hidden": True}
 
 
-def test_a_title_by_hand_folds_any_cell():
-    book = notebook(code("# @title Ten helpers\nx = 1"))
+def test_a_title_by_hand_folds_any_cell_and_stays_the_only_one():
+    book = notebook(code("# @title Ten helpers\nx = 1"), code("# @title A red pixel\nFigure()"))
+    book.cells[1].outputs = figure(png("red"))
     folds.fold(book)
-    assert book.cells[0].source == "# @title Ten helpers\nx = 1" and "cellView" in book.cells[0].metadata
+    assert [c.source for c in book.cells] == ["# @title Ten helpers\nx = 1", "# @title A red pixel\nFigure()"]
+    assert all("cellView" in c.metadata for c in book.cells)
+
+
+def test_a_folded_drawing_to_guess_says_that_it_is_to_be_run():
+    book = notebook(code("# @title Drawing\nFigure()", "guess"))
+    book.cells[0].outputs = figure(png("red"))
+    folds.fold(book)
+    assert book.cells[0].source == "# @title Drawing: guess first, then run this cell\nFigure()"
+    book.cells[0].metadata["tags"] = []
+    folds.fold(book)
+    assert book.cells[0].source == "# @title Drawing\nFigure()"
 
 
 def test_the_title_of_a_fold_is_no_line_of_its_code():

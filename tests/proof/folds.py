@@ -18,6 +18,7 @@ from tests.proof.cells import code_cells, tags
 
 TITLE = "# @title "
 DRAWING, SOURCE = "Drawing", "Source of the package"
+ANSWER = "Drawing: guess first, then run this cell"  # all that a learner's copy shows of it, until it runs
 
 
 def fold(book: NotebookNode) -> None:
@@ -27,8 +28,8 @@ def fold(book: NotebookNode) -> None:
             cell.metadata["jp-MarkdownHeadingCollapsed"] = True
     code = code_cells(book)
     for place, cell in enumerate(code):
-        title = _title(cell, code[place + 1 :])
-        without = re.sub(rf"\A{TITLE}(?:{DRAWING}|{SOURCE})\n+", "", cell.source)
+        without = re.sub(rf"\A{TITLE}(?:{ANSWER}|{DRAWING}|{SOURCE})\n+", "", cell.source)
+        title = None if without.startswith(TITLE) else _title(cell, code[place + 1 :])
         cell.source = f"{TITLE}{title}\n{without}" if title else without
         set_folded(cell, cell.source.startswith(TITLE))
 
@@ -60,7 +61,7 @@ def _title(cell: NotebookNode, below: list[NotebookNode]) -> str | None:
     if "getsource(" in cell.source and cell.outputs and not any(kinds):
         title = SOURCE
     elif len(others) < len(kinds) and all(kind == {"text/html"} for kind in others) and "control-" not in cell.id:
-        title = DRAWING
+        title = ANSWER if "guess" in tags(cell) else DRAWING
     else:
         return None
     try:
