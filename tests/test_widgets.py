@@ -252,7 +252,7 @@ def test_the_mask_says_who_is_seen():
     assert hand.words.startswith("Valid length 3, causal: 9 of 16 pairs may attend. The query “d” sees 3 keys")
     words = hand.turn(causal=False, length=4)
     assert words.startswith("Valid length 4, not causal: 16 of 16 pairs may attend. The query “d” sees 4 keys")
-    assert "with weight 0.25" in words
+    assert "and looks at all of them alike, with weight 0.25." in words
     words = hand.turn(causal=True, length=2)
     # Rows see 1, 2, 2, 2 keys.
     assert words.startswith("Valid length 2, causal: 7 of 16 pairs may attend. The query “d” sees 2 keys")

@@ -189,11 +189,13 @@ def mask_control(scores: Tensor, words: list[str]) -> Live:
             mask = mask & causal_mask(length)[0, 0]
         weights = masked_softmax(scores.detach().float(), mask).numpy()
         last, sees = weights[-1], int(mask[-1].sum())
+        alike = sees > 1 and last.max() - last[mask[-1].numpy()].min() < 1e-6
+        most = "at all of them alike" if alike else f"most at {names[int(last.argmax())]}"
         message = f"Valid length {valid.value}, {'causal' if causal.value else 'not causal'}: "
         message += f"{int(mask.sum())} of {mask.numel()} pairs may attend. "
         message += (
-            f"The query {names[-1]} sees {sees} {'key' if sees == 1 else 'keys'} and looks most at "
-            f"{names[int(last.argmax())]}, with weight {last.max():.2f}. Hidden keys get exactly 0."
+            f"The query {names[-1]} sees {sees} {'key' if sees == 1 else 'keys'} and looks {most}, "
+            f"with weight {last.max():.2f}. Hidden keys get exactly 0."
             if sees
             else "No query sees a key, and every weight is 0."
         )
