@@ -149,11 +149,12 @@ def test_style_ends_with_its_block():
 
 @pytest.mark.parametrize("pyplot_was_used", [False, True])
 @pytest.mark.parametrize("cell", ["figure", "display(figure)"])
-def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, pyplot_was_used):
+def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, pyplot_was_used, monkeypatch):
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.core.pylabtools import select_figure_formats
     from IPython.utils.capture import capture_output
 
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
     shell = InteractiveShell()  # not the singleton: nothing stays registered
     InteractiveShell._instance = shell
     try:
