@@ -410,6 +410,14 @@ def test_about_the_share_is_hidden_and_summaries_keep_their_words():
     assert hidden.words != hide_words(examples, vocabulary, 0.2, seed=1).words
 
 
+def test_only_rare_words_are_hidden():
+    vocabulary = Vocabulary.of_words(["in oslo lima rome bonn"], slots=4)
+    pairs = [Pair(f"in {place}", place) for place in ("oslo", "lima", "rome", "rome")]
+    examples = encode_pairs(pairs, vocabulary, 9, 9)
+    assert hide_words(examples, vocabulary, 1.0, rare=0.25).words == [["oslo"], ["lima"], [], []]
+    assert hide_words(examples, vocabulary, 1.0, rare=0.5).words == [["oslo"], ["lima"], ["rome"], ["rome"]]
+
+
 def test_the_data_of_a_run_are_its_ids():
     """A run of before the slots goes on: what it is known by has not changed."""
     assert repr(Examples([[4]], [[5]], 0, 0)) == (
