@@ -138,6 +138,15 @@ def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_pointer_starts_as_every_linear_layer_of_the_model():
+    for name, parameter in copying().pointer.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any()
+        else:
+            most = (6 / sum(parameter.shape)) ** 0.5  # Xavier uniform
+            assert 0.7 * most < parameter.abs().max() <= most
+
+
 # ----------------------------------------------------------------------------------------------------
 # Gradients and precision.
 
