@@ -59,14 +59,15 @@ test-browser: site ## the lessons and the web pages in a real browser (ARGS as a
 
 train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
+## COPY=1: a model that can copy words of the text
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
 	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,MINUTES,minutes) \
 	  $(call option,STEPS,steps) $(call option,SEED,seed) $(call option,DEVICE,device) \
-	  $(call option,WORKERS,workers) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
+	  $(call option,WORKERS,workers) $(call option,COPY,copy) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
 	  $(call switch,SHIP,ship)
 
 write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
-## MODEL=runs/NAME: another run; BEAMS=4: beam search; COUNT=3: several of each text
+## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying; BEAMS=4: beam search; COUNT=3: several of each text
 	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
 	  $(call option,BEAMS,beams) $(call option,COUNT,count)
 

@@ -30,7 +30,7 @@ def train(args: argparse.Namespace) -> None:
 
     from tfm_lib import runs, tasks
 
-    task = tasks.choose(args.task, args.data, args.seed, args.steps)
+    task = tasks.choose(args.task, args.data, args.seed, args.steps, args.copy == 1)
     path, began = runs.checkpoint_of(task), time.time()
     try:
         if runs.works_together():
@@ -55,8 +55,7 @@ def _train(args: argparse.Namespace, task: "Task") -> None:
 
     trained = runs.run(task, device_name=args.device, minutes=args.minutes, resume=args.resume, replace=args.replace)
     if args.ship and trained:
-        pretrained.ship(*trained)
-        print(f"{pretrained.SHIPPED.name} comes with the package from now on")
+        print(f"{pretrained.ship(*trained).name} comes with the package from now on")
 
 
 def write(args: argparse.Namespace) -> None:
@@ -192,6 +191,9 @@ def parser() -> argparse.ArgumentParser:
         "after half of the time again it stops in any case. Where that number is known, it stops after the minutes",
     )
     command.add_argument("--steps", type=_whole(1), help="train on a file for so many steps, instead of minutes")
+    command.add_argument(
+        "--copy", type=int, choices=[0, 1], default=0, help="1: a model that can copy words of the text (0)"
+    )
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument(
         "--workers", type=_whole(1), default=1, help="processes of this machine that train together (1)"
@@ -208,7 +210,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("write", help="summarize texts with a trained model")
     command.add_argument("--text", help="what to summarize")
     command.add_argument("--file", help="a text per line, or JSONL with article; - is standard input")
-    command.add_argument("--model", help="a run's folder or checkpoint, or newsroom, which ships (the newest in runs/)")
+    command.add_argument("--model", help="a run's folder or checkpoint, or what ships: newsroom, newsroom-copying")
     command.add_argument("--beams", type=int, help="of beam search, as many as summaries are wanted unless given")
     command.add_argument("--count", type=int, default=1, help="summaries per text, with their probabilities (1)")
     command.set_defaults(run=write)

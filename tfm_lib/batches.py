@@ -1,8 +1,9 @@
 """From pairs to batches of ids: cutting, length buckets, padding, the shift of teacher forcing."""
 
-import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from random import Random
 
 import torch
 from torch import Tensor
@@ -13,7 +14,10 @@ from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID, Vocabulary
 
 @dataclass(frozen=True)
 class Examples:
-    """Pairs as ids, without start and eos, how many of their texts were cut for length, and their vocabulary's ids."""
+    """Pairs as ids, without start and eos, how many of their texts were cut for length, and their vocabulary's ids.
+
+    words: for each article, what its slots stand for, where the vocabulary has slots.
+    """
 
     articles: list[list[int]]
     summaries: list[list[int]]
@@ -22,6 +26,7 @@ class Examples:
     pad_id: int = PAD_ID
     start_id: int = START_ID
     eos_id: int = EOS_ID
+    words: list[list[str]] = field(default_factory=list, repr=False)  # a run's data are its ids
 
     def __len__(self) -> int:
         return len(self.articles)
@@ -36,18 +41,50 @@ class Examples:
 
 
 def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int, max_summary: int) -> Examples:
-    """Turn pairs into ids and cut what is longer than `max_article` or `max_summary` ids (eos not counted)."""
-    articles = vocabulary.encode_all([pair.article for pair in pairs])
-    summaries = vocabulary.encode_all([pair.summary for pair in pairs])
+    """Turn pairs into ids and cut what is longer than `max_article` or `max_summary` ids (eos not counted).
+
+    A slot stands for the same word in article and summary. A summary's word that is neither in the vocabulary nor in
+    what is left of the article is unknown.
+    """
+    words = [vocabulary.slot_words(pair.article) for pair in pairs]
+    whole = vocabulary.encode_all([pair.article for pair in pairs], words)
+    articles, slots = [ids[:max_article] for ids in whole], set(vocabulary.slots)
+    words = [known[: len(slots & {*ids})] for known, ids in zip(words, articles, strict=True)]
+    summaries = vocabulary.encode_all([pair.summary for pair in pairs], words)
     return Examples(
-        articles=[ids[:max_article] for ids in articles],
+        articles=articles,
         summaries=[ids[:max_summary] for ids in summaries],
-        cut_articles=sum(len(ids) > max_article for ids in articles),
+        cut_articles=sum(len(ids) > max_article for ids in whole),
         cut_summaries=sum(len(ids) > max_summary for ids in summaries),
         pad_id=vocabulary.pad_id,
         start_id=vocabulary.start_id,
         eos_id=vocabulary.eos_id,
+        words=words,
     )
+
+
+def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: float = 1.0, seed: int = 0) -> Examples:
+    """The same, with about this share of each article's rare words as if they were unknown, in the summary too.
+
+    A model that copies would otherwise meet no unknown word in its own training texts. Rare are words of no more than
+    this part of the articles, as new words are; what tells their role, such as "in" before a place, stays. Slots are
+    given anew, in the order of the article; a word for which none is left stays what it was, known or unknown.
+    """
+    random, most = Random(f"hidden {seed}"), rare * len(examples)
+    articles_with = Counter(i for article in examples.articles for i in {*article})
+    special = {vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id}
+    pieces = vocabulary.pieces(range(len(vocabulary)))
+    known, rows = examples.words or [[]] * len(examples), []
+    for article, summary, words in zip(examples.articles, examples.summaries, known, strict=True):
+        old = dict(zip(vocabulary.slots, words, strict=False))
+        hidden = {i for i in dict.fromkeys(article) if articles_with[i] <= most and random.random() < share} - special
+        unknown = [i for i in dict.fromkeys(article) if i in hidden or i in old]
+        new = dict(zip(unknown, vocabulary.slots, strict=False))
+        lost = dict.fromkeys(old, vocabulary.unknown_id)
+        names = [old.get(i) or pieces[i] for i in new]
+        rows.append(([[(lost | new).get(i, i) for i in ids] for ids in (article, summary)], names))
+    articles, summaries = ([ids[side] for ids, _ in rows] for side in (0, 1))
+    return replace(examples, articles=articles, summaries=summaries, words=[names for _, names in rows])
 
 
 @dataclass(frozen=True)
@@ -94,7 +131,7 @@ def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int 
     padding fill at most `max_tokens` places. The order depends on nothing but seed and epoch.
     Raises ValueError if one example alone exceeds the limit.
     """
-    shuffle = random.Random(f"{seed} {epoch}").shuffle
+    shuffle = Random(f"{seed} {epoch}").shuffle
     sizes = [(len(a), len(s) + 1) for a, s in zip(examples.articles, examples.summaries, strict=True)]
     order = list(range(len(sizes)))
     shuffle(order)

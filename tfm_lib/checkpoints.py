@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.recipes import Recipe
@@ -70,12 +71,13 @@ def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, recipe and history.
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
-    a TransformerConfig. The file at `path` is replaced as a whole or not at all. Raises OSError, with the fix, if it
-    can't be written, and ValueError for a module whose state is not all tensors.
+    a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
+    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors.
     """
     kept, config = _tensors(model), getattr(model, "config", None)
     about: dict[str, object] = {
         "config": asdict(config) if isinstance(config, TransformerConfig) else None,
+        "copying": isinstance(model, CopyingTransformer),
         "vocabulary": vocabulary.to_json(),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
     }
@@ -93,12 +95,13 @@ def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state:
 def load_checkpoint(
     path: Path,
     device: torch.device | str = "cpu",
-    build: Callable[[TransformerConfig | None], nn.Module] = Transformer,  # type: ignore[assignment]
+    build: Callable[[TransformerConfig | None], nn.Module] | None = None,
 ) -> Checkpoint:
     """Read what `save_checkpoint` wrote; nothing is unpickled.
 
     `build` makes the module from the config (None where there was none) that the weights are put into: give it for
-    anything but a plain Transformer. Weights that were stored in half precision are computed with in full.
+    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision are computed with
+    in full.
     Raises FileNotFoundError if there is no file, and ValueError for one that was cut short or altered, is none of
     ours, comes from a newer version, or holds another model than `build` makes.
     """
@@ -118,7 +121,7 @@ def load_checkpoint(
         raise ValueError(f"{path} was altered: its checksum doesn't fit its content; use another copy")
     about = json.loads(text)
     config = about["config"] and _known(TransformerConfig, about["config"], path)
-    model = build(config)
+    model = (build or (CopyingTransformer if about.get("copying") else Transformer))(config)
     _put_in(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}, path)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in about.get("frozen", ()))

@@ -180,7 +180,7 @@ def summarize(
         rows = order[start : start + batch_size]
         src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
         for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
-            texts[i] = vocabulary.decode(ids)
+            texts[i] = vocabulary.decode(ids, examples.words[i] if examples.words else ())
     return texts
 
 

@@ -242,9 +242,15 @@ class Transformer(nn.Module):
         since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
         only the tokens that it has not seen.
         """
+        return self.output(self._decoded(tgt, memory, src_mask, tgt_mask, cache))  # (B, T, V)
+
+    def _decoded(
+        self, tgt: Tensor, memory: Tensor, src_mask: Tensor | Literal[True], tgt_mask: Tensor | None, cache: Past | None
+    ) -> Tensor:
+        """The decoder's output (B, T, D), from which `decode` makes logits."""
         if src_mask is None:
             raise TypeError(
                 "decode needs the mask by which encode hid padding, got None; pass padding_mask(src, config.pad_id)"
             )
         memory_mask = None if src_mask is True else src_mask
-        return self.output(self.decoder(tgt, memory, mask=tgt_mask, memory_mask=memory_mask, cache=cache))  # (B, T, V)
+        return self.decoder(tgt, memory, mask=tgt_mask, memory_mask=memory_mask, cache=cache)

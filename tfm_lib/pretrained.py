@@ -1,24 +1,29 @@
-"""Models that were trained before: the newsroom summarizer of seed 0 comes with the package."""
+"""Models that were trained before: two newsroom summarizers come with the package, a plain one and one that copies."""
 
 from copy import deepcopy
 from pathlib import Path
 
 from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.model import Transformer
 from tfm_lib.vocabulary import Vocabulary
 
 SHIPPED = Path(__file__).with_name("newsroom.safetensors")
+COPYING = Path(__file__).with_name("newsroom_copying.safetensors")
 
 
-def newsroom_model() -> tuple[Transformer, Vocabulary]:
-    """The shipped newsroom summarizer, ready to decode on the CPU, and its vocabulary.
+def newsroom_model(*, copying: bool = False) -> tuple[Transformer, Vocabulary]:
+    """The shipped newsroom summarizer of seed 0, or its sister that copies, ready to decode on the CPU; its vocabulary.
 
-    `make train TASK=newsroom SHIP=1` rebuilds it. Its weights are stored in half precision and computed with in full.
+    `make train TASK=newsroom SHIP=1`, with COPY=1 for the sister, rebuilds it. The weights are stored in half
+    precision and computed with in full.
     """
-    checkpoint = load_checkpoint(SHIPPED)
+    checkpoint = load_checkpoint(COPYING if copying else SHIPPED)
     return checkpoint.model.eval(), checkpoint.vocabulary
 
 
-def ship(model: Transformer, vocabulary: Vocabulary, path: Path = SHIPPED) -> None:
-    """Make this the model that comes with the package, in half precision."""
+def ship(model: Transformer, vocabulary: Vocabulary, path: Path | None = None) -> Path:
+    """Make this the model that comes with the package, in half precision; returns its file."""
+    path = path or (COPYING if isinstance(model, CopyingTransformer) else SHIPPED)
     save_checkpoint(path, deepcopy(model).half(), vocabulary)
+    return path

@@ -14,6 +14,7 @@ from torch import distributed
 
 from tfm_lib import checkpoints, decoding, scoring, training
 from tfm_lib.checkpoints import CHECKPOINT, RUNS, Checkpoint, History
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import option
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
@@ -56,7 +57,7 @@ def run(
     device = team.find_device(device_name)
     kept = _kept(task, path, device, resume, replace)
     vocabulary = kept.vocabulary if kept else task.vocabulary()
-    examples = task.encode(task.splits.train, vocabulary)
+    examples = task.training_examples(vocabulary)
     first = team is training or team.is_first()
     with nullcontext() if team is training else team.joined(device):
         if kept is None and task.measured:
@@ -131,7 +132,12 @@ def _new_model(task: Task, vocabulary: Vocabulary, device: torch.device) -> Tran
     training.set_seed(task.recipe.seed)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    return Transformer(TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)).to(device)
+    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
+    if not task.copying:
+        return Transformer(config).to(device)
+    model = CopyingTransformer(config)
+    model.start_alike(vocabulary.slots)
+    return model.to(device)
 
 
 def _draw(history: History, path: Path) -> None:

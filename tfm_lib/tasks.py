@@ -6,13 +6,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.batches import Examples, encode_pairs
+from tfm_lib.batches import Examples, encode_pairs, hide_words
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
 from tfm_lib.pairs import READERS, Pair, Splits, read_splits
 from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
 WARM_UP = 100  # steps, of a run on pairs of a file
+SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
+HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,17 @@ class Task:
     measured: bool = False  # the number of steps is that which the machine takes in the minutes, and not the recipe's
     test_name: str = "test set"
     stories: dict[str, list[Story]] = field(default_factory=dict)  # the newsroom's test sets, by name
+    copying: bool = False  # the model can copy
+    hidden: float = 0.0  # the share of rare words that are treated as unknown in training
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
         return encode_pairs(pairs, vocabulary, self.max_article, self.max_summary)
+
+    def training_examples(self, vocabulary: Vocabulary) -> Examples:
+        """The training pairs as the model sees them."""
+        examples = self.encode(self.splits.train, vocabulary)
+        return hide_words(examples, vocabulary, self.hidden, RARE, self.recipe.seed) if self.hidden else examples
 
     def test_sets(self) -> dict[str, tuple[Splits, list[Story] | None]]:
         """What the model is scored on, by name: splits with their test pairs, and the stories behind these."""
@@ -46,20 +55,24 @@ class Task:
         return replace(self, recipe=recipe, measured=False)
 
 
-def choose(name: str | None, data: Path | None, seed: int = 0, steps: int | None = None) -> Task:
+def choose(name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool = False) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
-    Raises ValueError for a name and a file at once, or steps for a task that has its own.
+    Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
     """
     if data is not None:
         if name is not None:
             raise ValueError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
-        task = pairs_of_file(data, seed)
+        task = pairs_of_file(data, seed, copying)
         return task if steps is None else task.of_steps(steps)
     if steps is not None:
         raise ValueError("steps are for a file of pairs; the ten pairs and the newsroom have their own number")
-    return newsroom(seed) if name == "newsroom" else ten_pairs(seed)
+    if name == "newsroom":
+        return newsroom(seed, copying)
+    if copying:
+        raise ValueError("the ten pairs are learned by heart; copying is for the newsroom or a file of pairs")
+    return ten_pairs(seed)
 
 
 def ten_pairs(seed: int) -> Task:
@@ -77,21 +90,24 @@ def ten_pairs(seed: int) -> Task:
     )
 
 
-def newsroom(seed: int) -> Task:
-    """The newsroom of that seed: 20,000 stories, and two test sets. About a minute on one CPU core."""
+def newsroom(seed: int, copying: bool = False) -> Task:
+    """The newsroom of that seed: 20,000 stories, and two test sets. About a minute on one CPU core.
+
+    Who copies learns it from the same stories, in which some words are treated as unknown.
+    """
     room = make_newsroom(seed)
     train, dev, test = (_pairs(stories) for stories in (room.train, room.dev, room.test))
     return Task(
-        name=f"newsroom-seed{seed}",
+        name=f"{_kind('newsroom', copying)}-seed{seed}",
         splits=Splits(train, dev, test),
-        vocabulary=lambda: Vocabulary.of_words(text for pair in train for text in pair),
+        vocabulary=lambda: Vocabulary.of_words((text for pair in train for text in pair), SLOTS if copying else 0),
         max_article=72,
         max_summary=16,
         model={"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
         | {"norm_first": True, "dropout": 0.0},
         # Small batches, so that there are many steps: with batches of twice the size it learns far less in the time.
         recipe=Recipe(
-            steps=600,
+            steps=1200 if copying else 600,
             peak_rate=1.5e-3,
             warmup_steps=100,
             fall="linear",
@@ -100,15 +116,17 @@ def newsroom(seed: int) -> Task:
             seed=seed,
         ),
         stories={"test set": room.test, "names that were never seen": room.unseen_names},
+        copying=copying,
+        hidden=HIDDEN if copying else 0.0,
     )
 
 
-def pairs_of_file(data: Path, seed: int) -> Task:
+def pairs_of_file(data: Path, seed: int, copying: bool = False) -> Task:
     """Pairs of a file or folder, with sizes for ten minutes on two CPU cores."""
     splits = read_splits(data, seed)
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{_stem(data)}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{_kind(_stem(data), copying)}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), 4000),
         max_article=64,
@@ -117,7 +135,13 @@ def pairs_of_file(data: Path, seed: int) -> Task:
         | {"norm_first": True},
         recipe=Recipe(steps=WARM_UP, peak_rate=4e-3, warmup_steps=WARM_UP, fall="linear", max_tokens=2048, seed=seed),
         measured=True,
+        copying=copying,
     )
+
+
+def _kind(name: str, copying: bool) -> str:
+    """A model that copies is another run than one that doesn't."""
+    return f"{name}-copying" if copying else name
 
 
 def _stem(data: Path) -> str:

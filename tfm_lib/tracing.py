@@ -1,14 +1,17 @@
-"""Looking inside a model while it runs: attention weights and shapes."""
+"""Looking inside a model while it runs: attention weights, shapes, and what was copied from where."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.copying import CopyingTransformer
+from tfm_lib.decoding import token_log_probs
 from tfm_lib.model import Transformer
 
 
@@ -74,7 +77,7 @@ def trace_shapes(model: Transformer, src: Tensor, tgt: Tensor, depth: int = 3) -
             rows.append((name, type(module).__name__, shapes(args), "", size))
 
         def leave(module: nn.Module, args: tuple, out: Tensor) -> None:
-            rows[entered[-1]] = (*rows[entered[-1]][:3], shapes((out,)), size)
+            rows[entered[-1]] = (*rows[entered[-1]][:3], shapes(out if isinstance(out, tuple) else (out,)), size)
 
         return [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
 
@@ -87,3 +90,31 @@ def trace_shapes(model: Transformer, src: Tensor, tgt: Tensor, depth: int = 3) -
         for handle in handles:
             handle.remove()
     return ShapeTrace(rows)
+
+
+class Copied(NamedTuple):
+    """For each token of a text (B, T): the gate, how much of the token's probability is copied, and from where."""
+
+    gate: Tensor  # the share of copying in the choice of any token here
+    share: Tensor  # the share of copying in the probability of this token
+    position: Tensor  # of the same word in the source, the one with the most weight; -1 where it has none
+
+
+@torch.inference_mode()
+def copied_from(model: CopyingTransformer, src: Tensor, tokens: Tensor, src_mask: Tensor | None = None) -> Copied:
+    """Which word of the source (B, S) each of the tokens (B, T), as `greedy` returns them, was copied from.
+
+    One pass with teacher forcing, as in `token_log_probs`. What follows a row's first eos_id says nothing.
+    """
+    seen: list[tuple[Tensor, Tensor]] = []
+    watch = model.pointer.register_forward_hook(lambda module, args, out: seen.append(out))
+    try:
+        log_probs = token_log_probs(model, src, tokens, src_mask)  # (B, T)
+    finally:
+        watch.remove()
+    [(gate, weights)] = seen  # (B, T, 1), (B, T, S)
+    gate = gate.sigmoid().squeeze(2)
+    same = weights.masked_fill(src[:, None] != tokens[:, :, None], 0.0)  # (B, T, S)
+    most, position = same.max(-1)
+    share = gate * same.sum(-1) / log_probs.exp()
+    return Copied(gate, share, position.masked_fill(most == 0, -1))

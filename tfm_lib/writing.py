@@ -9,11 +9,13 @@ from tfm_lib.batches import pad_rows
 from tfm_lib.beam import beam_hypotheses
 from tfm_lib.checkpoints import CHECKPOINT, RUNS, load_checkpoint
 from tfm_lib.model import Transformer
-from tfm_lib.pretrained import SHIPPED
+from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.vocabulary import Vocabulary
 
 ROWS = 64  # texts that are written side by side
 SHOWN = 10  # unknown words of a text
+SHIP = {"newsroom": SHIPPED, "newsroom-copying": COPYING}  # what comes with the package, by the name to ask for it
+NAMES = {SHIPPED: "the newsroom model that ships", COPYING: "the newsroom model that ships and copies"}
 
 
 class Candidate(NamedTuple):
@@ -37,7 +39,7 @@ class Summarizer:
         """
         path = find_checkpoint(run)
         model, vocabulary, state = load_checkpoint(path)
-        name = "the newsroom model that ships" if path == SHIPPED else str(path).removesuffix(f"{os.sep}{CHECKPOINT}")
+        name = NAMES.get(path) or str(path).removesuffix(f"{os.sep}{CHECKPOINT}")
         if not all(parameter.isfinite().all() for parameter in model.parameters()):
             raise ValueError(f"{name} has weights that are not finite: its training diverged; train it anew")
         if state is not None and not state.finished:
@@ -66,23 +68,28 @@ class Summarizer:
                 raise ValueError(f"{name} must be 1 or more, got {number}")
         if count > beams:
             raise ValueError(f"{beams} beams find no {count} texts; leave beams out, or give {count} or more")
-        rows = [ids[: self.model.config.max_length] for ids in self.vocabulary.encode_all(texts)]
+        words = [self.vocabulary.slot_words(text) for text in texts]
+        rows = [ids[: self.model.config.max_length] for ids in self.vocabulary.encode_all(texts, words)]
         if not all(rows):
             raise ValueError("an empty text has no summary; leave it out")
         found: list[list[Candidate]] = []
         for start in range(0, len(rows), ROWS):
-            found += self._candidates(rows[start : start + ROWS], count, beams)
+            some = slice(start, start + ROWS)
+            found += self._candidates(rows[some], words[some], count, beams)
         return found
 
-    def _candidates(self, rows: list[list[int]], count: int, beams: int) -> list[list[Candidate]]:
+    def _candidates(
+        self, rows: list[list[int]], words: list[list[str]], count: int, beams: int
+    ) -> list[list[Candidate]]:
         src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
         tokens, scores = beam_hypotheses(
             self.model, src, self.model.config.max_length, num_beams=beams, length_penalty=0.0
         )
+        found = zip(tokens[:, :count].tolist(), scores[:, :count].exp().tolist(), words, strict=True)
         return [
-            [Candidate(self.vocabulary.decode(ids), p) for ids, p in zip(texts, probabilities, strict=True) if p > 0]
-            for texts, probabilities in zip(tokens[:, :count].tolist(), scores[:, :count].exp().tolist(), strict=True)
+            [Candidate(self.vocabulary.decode(ids, own), p) for ids, p in zip(texts, ps, strict=True) if p > 0]
+            for texts, ps, own in found
         ]
 
     def remarks(self, text: str) -> list[str]:
@@ -91,14 +98,15 @@ class Summarizer:
         length, longest = len(self.vocabulary.encode(text)), self.model.config.max_length
         if length > longest:
             remarks.append(f"the model reads the first {longest} of {length} tokens")
-        if unknown := list(dict.fromkeys(self.vocabulary.unknown_words(text))):
+        copied = self.vocabulary.slot_words(text)
+        if unknown := list(dict.fromkeys(self.vocabulary.unknown_words(text, copied))):
             more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
             remarks.append(f"unknown words, read as [unk]: {', '.join(unknown[:SHOWN])}{more}")
         return remarks
 
 
 def find_checkpoint(run: str | Path | None = None) -> Path:
-    """The checkpoint of a run: given by its folder or by the file itself; "newsroom" is the one that ships.
+    """The checkpoint of a run: given by its folder or by the file itself, or by the name of one in SHIP.
 
     Without a run, the newest one in runs/, or what ships where there is none. Raises ValueError where there is nothing.
     """
@@ -110,7 +118,7 @@ def find_checkpoint(run: str | Path | None = None) -> Path:
         path = path / CHECKPOINT
     if path.is_file():
         return path
-    if str(run) == "newsroom":
-        return SHIPPED
-    have = ", ".join(str(path.parent) for path in own)
-    raise ValueError(f"{run}: no trained model is there; give one of: {have}{', ' if own else ''}newsroom")
+    if str(run) in SHIP:
+        return SHIP[str(run)]
+    have = ", ".join([*(str(path.parent) for path in own), *SHIP])
+    raise ValueError(f"{run}: no trained model is there; give one of: {have}")
