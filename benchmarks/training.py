@@ -42,8 +42,8 @@ def run(command: argparse.Namespace, seed: int) -> dict:
     args.run(args)
     load.append(os.getloadavg()[0])
     after = os.times()
-    path = checkpoint_of(choose(args.task, args.data, seed, copying=args.copy == 1))
-    folder, (model, vocabulary, state) = path.parent, load_checkpoint(path)
+    path = checkpoint_of(choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1))
+    folder, (model, vocabulary, state, _) = path.parent, load_checkpoint(path)
     history = History.load(folder / "history.json")
     return {
         "seed": seed,

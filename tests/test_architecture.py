@@ -27,11 +27,12 @@ MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "recipes": set(),
-    "checkpoints": {"copying", "files", "model", "recipes", "vocabulary"},
+    "next_token": set(),  # lesson 08 meets it, and checkpoints keep its rules
+    "checkpoints": {"copying", "files", "model", "next_token", "recipes", "vocabulary"},
     "training": {"batches", "checkpoints", "recipes"},
     "workers": {"batches", "checkpoints", "errors", "training"},
     "tasks": {"batches", "newsroom", "pairs", "recipes", "vocabulary"},
-    "next_token": set(),
+    "head_start": {"attention", "copying", "model"},
     "decoding": {"attention", "batches", "masks", "model", "next_token", "vocabulary"},
     "beam": {"attention", "decoding", "model", "next_token"},
     "rouge": set(),
@@ -39,17 +40,29 @@ MAY_IMPORT = {
     "tracing": {"attention", "copying", "decoding", "model"},
     "pretrained": {"checkpoints", "copying", "model", "vocabulary"},
     "texts": set(),
-    "writing": {"batches", "beam", "checkpoints", "model", "pretrained", "vocabulary"},
+    "writing": {"batches", "beam", "checkpoints", "model", "next_token", "pretrained", "vocabulary"},
     "lessons": set(),
-    "runs": {
+    "results": {
+        "beam",
         "checkpoints",
-        "copying",
         "decoding",
-        "errors",
         "files",
         "model",
+        "next_token",
         "scoring",
         "show",
+        "tasks",
+        "vocabulary",
+    },
+    "runs": {
+        "batches",
+        "checkpoints",
+        "copying",
+        "errors",
+        "head_start",
+        "model",
+        "next_token",
+        "results",
         "tasks",
         "training",
         "vocabulary",
@@ -64,6 +77,7 @@ COMMANDS = {
     "copies",
     "lab",
     "runs",
+    "results",
     "checks",
     "files",
     "errors",
@@ -71,7 +85,7 @@ COMMANDS = {
 }  # behind make, and not what is taught
 # What shows and what asks may use all that is taught. A quiz shows no figure, but what a cell shows with a kernel and
 # without one is the same for both.
-TAUGHT = set(MAY_IMPORT) - {"runs", "copies", "lab", "checks"}
+TAUGHT = set(MAY_IMPORT) - {"runs", "results", "copies", "lab", "checks"}
 FOLDERS = {"show": TAUGHT | {"show"}, "ask": TAUGHT | {"ask"}}
 EXCEPTIONS = {"ask/quiz.py": {"show"}}
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
@@ -158,9 +172,9 @@ def test_a_module_reads_on_one_or_two_screens(path):
 
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
-    assert (
-        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3565
-    )  # 250 of them for copying: its model, slots, hidden words, what was copied from where
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught)
+    # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start.
+    assert lines <= 3680
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

@@ -91,14 +91,14 @@ def work(folder: Path) -> None:
         seen[f"losses in {dtype}"] = workers.train(model, EXAMPLES, FIFTY, progress=False).loss
     model = small_model(kind=CopyingTransformer)
     seen["losses of one that copies"] = workers.train(model, EXAMPLES, FIFTY, progress=False).loss
-    model, _, state = load_checkpoint(folder / "alone.safetensors")
+    model, _, state, _ = load_checkpoint(folder / "alone.safetensors")
     seen["one process went before"] = workers.train(model, EXAMPLES, RECIPE, start=state, progress=False).loss
 
     model = small_model(dropout=0.2, dtype=torch.float32)
     half = folder / "together.safetensors"
     whole = workers.train(model, EXAMPLES, RECIPE, save=lambda s: keep_half(half, model, s), save_every=1)
     seen["with dropout"], seen["weights"] = whole.loss, fingerprint(model)
-    resumed, _, state = load_checkpoint(half)
+    resumed, _, state, _ = load_checkpoint(half)
     training.set_seed(99)
     workers.train(resumed, EXAMPLES, RECIPE, start=state, progress=False)
     seen["the very weights"] = same_weights(resumed, model)

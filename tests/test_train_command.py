@@ -15,17 +15,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from tfm_lib import checkpoints, pretrained, tasks, training
+from tfm_lib import checkpoints, pretrained, results, runs, tasks, training
 from tfm_lib.__main__ import main, parser
-from tfm_lib.batches import encode_pairs
+from tfm_lib.batches import encode_pairs, plan_batches
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import OnPurpose, marking
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.recipes import Recipe
-from tfm_lib.scoring import summarize
+from tfm_lib.scoring import Scores, score, summarize
 from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing import Summarizer
 
 LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
 
@@ -62,7 +63,7 @@ def test_ten_pairs_are_learned_by_heart(seed: int, capsys: pytest.CaptureFixture
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     # What is on the disk can do it too.
-    model, vocabulary, state = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
+    model, vocabulary, state, _ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
     assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
     assert state is not None and state.finished and len(state.history.step) <= 40, "seconds, not minutes"
@@ -77,7 +78,7 @@ def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> 
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     record = json.loads((folder / "scores.json").read_text())["test set"]
     assert record["pairs"] == 6 and len(record["examples"]) == 5
-    assert [name.split()[0] for name in record["scores"]] == ["model", "first", "most", "nearest"]
+    assert [name.split()[0] for name in record["scores"]] == ["model", "model,", "first", "most", "nearest"]
     out, err = capsys.readouterr()
     assert "48 pairs; cut for length: 0 articles, 0 summaries" in out
     assert "The test pairs are few: each moves a score by up to 16.7, so that it can say little." in out
@@ -186,7 +187,7 @@ def test_the_newsroom_has_two_test_sets_and_counts_slots(copying: bool, monkeypa
     )
     run("--task", "newsroom", "--copy", str(int(copying)))
     folder = Path("runs/newsroom-copying-seed0" if copying else "runs/newsroom-seed0")
-    model, vocabulary, _ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
+    model, vocabulary, *_ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
     assert isinstance(model, CopyingTransformer) == copying and len(vocabulary.slots) == (tasks.SLOTS if copying else 0)
     record = json.loads((folder / "scores.json").read_text())
     assert list(record) == ["seconds", "test set", "names that were never seen"]
@@ -207,14 +208,15 @@ def test_what_cannot_be_learned_together_is_refused() -> None:
 
 def test_a_file_is_learned_by_a_model_that_copies_and_gone_on_with() -> None:
     data = str(write_pairs(Path("shop.jsonl"), 40))
-    run("--data", data, "--steps", "4", "--copy", "1")
-    path = checkpoint_of("shop-copying")
+    run("--data", data, "--steps", "4")
+    path = checkpoint_of("shop")
     whole = path.read_bytes()
     run("--data", data, "--steps", "4", "--copy", "1", "--minutes", "1e-9", "--replace")
-    run("--data", data, "--copy", "1", "--resume")
+    run("--data", data, "--resume")
     assert path.read_bytes() == whole
     assert isinstance(checkpoints.load_checkpoint(path).model, CopyingTransformer)
     run("--data", data, "--steps", "1", "--copy", "0")
+    assert type(checkpoints.load_checkpoint(checkpoint_of("shop-plain")).model) is Transformer
     assert len(list(Path("runs").iterdir())) == 2, "with copying and without it are two runs"
 
 
@@ -272,6 +274,7 @@ def test_minutes_become_steps_which_repeat_the_run_bit_for_bit(
     data = str(write_pairs(Path("shop.jsonl"), 40))
     with monkeypatch.context() as patch:
         patch.setattr(training, "time", Clock(0.5))  # 20 steps between two readings: 40 a second, so 12 in 0.3 s
+        patch.setattr(runs, "time", Clock(0.0))  # to get ready takes none
         run("--data", data, "--minutes", "0.005")
         path = checkpoint_of("shop")
         out = capsys.readouterr().out
@@ -426,3 +429,49 @@ def test_an_alphabet_that_lacks_signs_stops_nothing() -> None:
     done = subprocess.run(command, capture_output=True, encoding="cp1252", timeout=200, env=ours)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^reference  \d \?{4}$", done.stdout, re.MULTILINE)
+
+
+def test_getting_ready_is_part_of_the_minutes_and_half_of_them_is_left_to_train(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    monkeypatch.setattr(training, "time", Clock(0.5))  # 40 steps a second
+    for ready, steps in ((0.1, 8), (60.0, 6)):
+        monkeypatch.setattr(runs, "time", Clock(ready))
+        run("--data", data, "--minutes", "0.005", "--replace")
+        assert f"--steps {steps} is what 0.005 minutes hold" in capsys.readouterr().out
+
+
+def test_few_pairs_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(training, "time", Clock(1e-4))
+    monkeypatch.setattr(tasks, "PASSES", 3)
+    monkeypatch.setattr(runs, "PASSES", 3)
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    run("--data", data, "--minutes", "10")
+    recipe = checkpoints.load_checkpoint(checkpoint_of("shop")).state.recipe  # type: ignore[union-attr]
+    task = tasks.pairs_of_file(Path(data), 0)
+    batches = len(plan_batches(task.training_examples(task.vocabulary()), recipe.max_tokens))
+    assert recipe.steps == 3 * batches
+    assert f"--steps {recipe.steps}: 3 times over these pairs, which is less than the minutes hold" in (
+        capsys.readouterr().out
+    )
+
+
+def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let development like what the first rule writes least and the last most, until a table is to be made."""
+    liked = iter([0.1, 0.2, 0.3])
+
+    def rated(*arguments: object) -> Scores:
+        real = score(*arguments)  # type: ignore[arg-type]
+        return replace(real, rougeL=next(liked, real.rougeL))
+
+    monkeypatch.setattr(results.scoring, "score", rated)
+    run("--data", str(write_pairs(Path("shop.jsonl"), 40)), "--steps", "1")
+    kept = checkpoints.load_checkpoint(checkpoint_of("shop"))
+    assert kept.rules.no_repeat_ngram_size == 3 and kept.state is not None and kept.state.finished
+    summarizer = Summarizer.load(checkpoint_of("shop"))
+    assert summarizer.rules == kept.rules
+    words = summarizer.vocabulary.encode(summarizer.write("on day 3 the shop sold 3 lamps"))
+    n = kept.rules.no_repeat_ngram_size
+    ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    assert len(set(ngrams)) == len(ngrams)

@@ -358,13 +358,13 @@ def run_until_killed(path: Path, step: int) -> None:
 
 def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) -> tuple[Transformer, History]:
     set_seed(99)
-    model, _, state = load_checkpoint(path)
+    model, _, state, _ = load_checkpoint(path)
     return model, train(model, examples, recipe, start=state, progress=False)
 
 
 def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_until_killed(tmp_path / "a.safetensors", 5)
-    model, _, state = load_checkpoint(tmp_path / "a.safetensors")
+    model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
     train(model, EXAMPLES, RECIPE, start=state)
     shown = capsys.readouterr().err
     assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
@@ -391,7 +391,7 @@ def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None
 def test_a_run_goes_on_only_on_its_own_device(tmp_path: Path) -> None:
     """Elsewhere dropout draws other numbers, so the weights would differ without a word."""
     run_until_killed(tmp_path / "a.safetensors", 2)
-    model, _, state = load_checkpoint(tmp_path / "a.safetensors")
+    model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
     assert state is not None
     elsewhere = state._replace(tensors=state.tensors | {"random.cuda": state.tensors["random.cpu"]})
     with pytest.raises(ValueError, match="trained on cuda, not on cpu; go on with its device"):

@@ -30,7 +30,7 @@ def train(args: argparse.Namespace) -> None:
 
     from tfm_lib import runs, tasks
 
-    task = tasks.choose(args.task, args.data, args.seed, args.steps, args.copy == 1)
+    task = tasks.choose(args.task, args.data, args.seed, args.steps, None if args.copy is None else args.copy == 1)
     path, began = runs.checkpoint_of(task), time.time()
     try:
         if runs.works_together():
@@ -192,7 +192,10 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--steps", type=_whole(1), help="train on a file for so many steps, instead of minutes")
     command.add_argument(
-        "--copy", type=int, choices=[0, 1], default=0, help="1: a model that can copy words of the text (0)"
+        "--copy",
+        type=int,
+        choices=[0, 1],
+        help="1: a model that can copy words of the text; 0: one that can't (0, and 1 for a file)",
     )
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument(

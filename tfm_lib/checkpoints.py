@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.next_token import NO_RULES, Rules
 from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
@@ -60,15 +61,18 @@ class State(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A model, the vocabulary that it was trained with, and where its run stands."""
+    """A model, the vocabulary that it was trained with, where its run stands, and by which rules it writes best."""
 
     model: Any  # the Transformer, or what `build` made
     vocabulary: Vocabulary
     state: State | None  # None: a finished model, which can't be trained further from here
+    rules: Rules = NO_RULES
 
 
-def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state: State | None = None) -> None:
-    """Write one safetensors file whose header holds, as JSON, config, vocabulary, recipe and history.
+def save_checkpoint(
+    path: Path, model: nn.Module, vocabulary: Vocabulary, state: State | None = None, rules: Rules = NO_RULES
+) -> None:
+    """Write one safetensors file whose header holds, as JSON, config, vocabulary, rules, recipe and history.
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
     a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
@@ -79,6 +83,7 @@ def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state:
         "config": asdict(config) if isinstance(config, TransformerConfig) else None,
         "copying": isinstance(model, CopyingTransformer),
         "vocabulary": vocabulary.to_json(),
+        "rules": asdict(rules),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
     }
     tensors = {f"model.{name}": tensor for name, tensor in kept.items()}
@@ -130,7 +135,8 @@ def load_checkpoint(
         kept = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
         recipe, history = _known(Recipe, about["recipe"], path), History(**about["history"])
         state = State(recipe, history, about["data"], kept)
-    return Checkpoint(model.to(device), Vocabulary.from_json(about["vocabulary"]), state)
+    rules = _known(Rules, about.get("rules", {}), path)
+    return Checkpoint(model.to(device), Vocabulary.from_json(about["vocabulary"]), state, rules)
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

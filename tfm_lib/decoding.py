@@ -167,10 +167,12 @@ def summarize(
     max_new_tokens: int,
     batch_size: int = 64,
     *,
+    write: Callable[[Transformer, Tensor, int], Tensor] | None = None,
     progress: bool = False,
 ) -> list[str]:
-    """The model's greedy summary of each article, in their order; articles of similar length are decoded together.
+    """The model's summary of each article, in their order; articles of similar length are decoded together.
 
+    write: what decodes, `greedy` unless given; partial(greedy, rules=...) obeys rules, and beam_search will do.
     progress: show on stderr how far it is, and the time that is left.
     """
     device = next(model.parameters()).device
@@ -179,7 +181,7 @@ def summarize(
     for start in tqdm(range(0, len(order), batch_size), "writing summaries", disable=not progress):
         rows = order[start : start + batch_size]
         src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
-        for i, ids in zip(rows, greedy(model, src, max_new_tokens).tolist(), strict=True):
+        for i, ids in zip(rows, (write or greedy)(model, src, max_new_tokens).tolist(), strict=True):
             texts[i] = vocabulary.decode(ids, examples.words[i] if examples.words else ())
     return texts
 

@@ -1,7 +1,5 @@
 """A training run in its folder, from its start to its scores: what it leaves in runs/, and how it goes on."""
 
-import io
-import json
 import math
 import time
 from contextlib import nullcontext
@@ -10,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
-from tfm_lib import checkpoints, decoding, scoring, training
-from tfm_lib.checkpoints import CHECKPOINT, RUNS, Checkpoint, History
+from tfm_lib import checkpoints, results, training
+from tfm_lib.batches import plan_batches
+from tfm_lib.checkpoints import CHECKPOINT, RUNS, Checkpoint
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import option
-from tfm_lib.files import write_whole
+from tfm_lib.head_start import begin_with, word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.tasks import Task
+from tfm_lib.next_token import NO_RULES
+from tfm_lib.tasks import PASSES, Task
 from tfm_lib.vocabulary import Vocabulary
 
 MINUTES = 10.0  # of a run whose number of steps is measured
-FEW = 100  # test pairs, below which a score says little
 
 
 def checkpoint_of(task: Task) -> Path:
@@ -45,33 +44,42 @@ def run(
 ) -> tuple[Transformer, Vocabulary] | None:
     """Train, draw and score, in a folder of the task's own; returns what was trained.
 
-    Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), and half of the
-    time again is the limit; otherwise the minutes are the limit, if they are given. Of several workers, only the first
-    one says, saves and scores something, and the others get None.
+    Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), less what it took
+    to get ready, but at most `tasks.PASSES` over the pairs; half of the time again is the limit. Otherwise the minutes
+    are the limit, if they are given. Of several workers, only the first one says, saves and scores something, and the
+    others get None.
     Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
     """
     path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
     team: Any = training
     if works_together():
         from tfm_lib import workers as team
-    device = team.find_device(device_name)
+    began, device = time.perf_counter(), team.find_device(device_name)
     kept = _kept(task, path, device, resume, replace)
     vocabulary = kept.vocabulary if kept else task.vocabulary()
     examples = task.training_examples(vocabulary)
     first = team is training or team.is_first()
     with nullcontext() if team is training else team.joined(device):
+        size, vectors = task.model["d_model"], None
+        if kept is None and task.head_start:
+            vectors = word_vectors(examples.articles, len(vocabulary), size, task.recipe.seed)
         if kept is None and task.measured:
             minutes = MINUTES if minutes is None else minutes
-            steps = team.steps_within(minutes, _new_model(task, vocabulary, device), examples, task.recipe)
-            task, limit = task.of_steps(steps), 1.5 * minutes
-            if first:
+            trial = _new_model(task, vocabulary, vectors, device)
+            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
+            steps = team.steps_within(left, trial, examples, task.recipe)
+            most = PASSES * len(plan_batches(examples, task.recipe.max_tokens))
+            task, limit = task.of_steps(min(steps, most)), 1.5 * minutes
+            if first and steps > most:
+                print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
+            elif first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-        model = kept.model if kept else _new_model(task, vocabulary, device)
+        model = kept.model if kept else _new_model(task, vocabulary, vectors, device)
         recipe = kept.state.recipe if kept and kept.state else task.recipe
         if first:
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
-        began = time.perf_counter()
+        trained = time.perf_counter()
         history = team.train(
             model,
             examples,
@@ -82,12 +90,16 @@ def run(
         )
     if not first:
         return None
-    seconds, done = time.perf_counter() - began, len(history.step)
+    seconds, done = time.perf_counter() - trained, len(history.step)
     goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
     print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
     history.save(path.with_name("history.json"))
-    _draw(history, path.with_name("learning_curve.png"))
-    _score(task, model, vocabulary, path.parent, seconds)
+    results.draw(history, path.with_name("learning_curve.png"))
+    rules = results.best_rules(task, model, vocabulary)
+    if rules != NO_RULES:
+        state = checkpoints.load_checkpoint(path, device).state
+        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
+    results.report(task, model, vocabulary, rules, path.parent, seconds)
     return model, vocabulary
 
 
@@ -127,45 +139,15 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
         raise ValueError(f"{error}, or train anew with {option('replace')}") from error
 
 
-def _new_model(task: Task, vocabulary: Vocabulary, device: torch.device) -> Transformer:
-    """The model with which every run of this task and seed begins."""
+def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
+    """The model with which every run of this task, word vectors and seed begins."""
     training.set_seed(task.recipe.seed)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
     config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
-    if not task.copying:
-        return Transformer(config).to(device)
-    model = CopyingTransformer(config)
-    model.start_alike(vocabulary.slots)
+    model = CopyingTransformer(config) if task.copying else Transformer(config)
+    if vectors is not None:
+        begin_with(model, vectors)
+    if isinstance(model, CopyingTransformer):
+        model.start_alike(vocabulary.slots)
     return model.to(device)
-
-
-def _draw(history: History, path: Path) -> None:
-    from tfm_lib.show.plots import learning_curve
-
-    picture = io.BytesIO()
-    learning_curve(history).savefig(picture)
-    write_whole(path, picture.getvalue())
-
-
-def _score(task: Task, model: Transformer, vocabulary: Vocabulary, folder: Path, seconds: float) -> None:
-    """Print and keep a table and five examples of each test set."""
-    texts: list[str] = []
-    record: dict[str, object] = {"seconds": seconds}  # of this command's training
-    made = scoring.Baselines(task.splits.train, task.splits.dev)
-    for name, (splits, stories) in task.test_sets().items():
-        examples = task.encode(splits.test, vocabulary)
-        print(f"Scoring the {name}: {examples}", flush=True)
-        summaries = decoding.summarize(model, vocabulary, examples, task.max_summary, progress=True)
-        table = scoring.evaluate(summaries, splits, stories, made, progress=True)
-        shown = list(zip(splits.test, summaries, strict=True))[:5]
-        texts.append(f"The {name}\n{table}")
-        if splits.test != splits.train and len(examples) < FEW:
-            each = 100 / len(examples)
-            texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
-        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
-        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
-    text = "\n\n".join(texts)
-    write_whole(folder / "scores.txt", f"{text}\n".encode())
-    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
-    print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from statistics import fmean
@@ -180,17 +180,18 @@ def evaluate(
     stories: Sequence[Story] | None = None,
     made: Baselines | None = None,
     *,
+    others: Mapping[str, Sequence[str]] | None = None,
     progress: bool = False,
 ) -> Table:
     """One table over the test set: the model's summaries beside the baselines.
 
     stories: those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
-    made: the baselines, where they were made before, for another test set. What ROUGE counts is chosen by the
-    summaries of the training set, for the whole table. progress: as in `summarize`.
+    others: what the model writes in other ways, by name. made: the baselines, where another test set has made them.
+    What ROUGE counts is chosen by the summaries of the training set, for all rows. progress: as in `summarize`.
     """
     made = made or Baselines(splits.train, splits.dev)
     references = [pair.summary for pair in splits.test]
-    rows = {"model": list(summaries), **made.summarize([pair.article for pair in splits.test])}
+    rows = {"model": list(summaries), **(others or {}), **made.summarize([pair.article for pair in splits.test])}
     rated = tqdm(rows.items(), "scoring", disable=not progress)
     scores = {name: score(texts, references, made.tokenizer) for name, texts in rated}
     if stories is not None:

@@ -13,6 +13,9 @@ from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
 WARM_UP = 100  # steps, of a run on pairs of a file
+READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
+PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
+PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
@@ -33,6 +36,8 @@ class Task:
     stories: dict[str, list[Story]] = field(default_factory=dict)  # the newsroom's test sets, by name
     copying: bool = False  # the model can copy
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
+    repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
+    head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -55,21 +60,24 @@ class Task:
         return replace(self, recipe=recipe, measured=False)
 
 
-def choose(name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool = False) -> Task:
+def choose(
+    name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool | None = None
+) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
+    copying: unless it is said, pairs of a file are learned with copying, and all else without.
     Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
     """
     if data is not None:
         if name is not None:
             raise ValueError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
-        task = pairs_of_file(data, seed, copying)
+        task = pairs_of_file(data, seed, copying is not False)
         return task if steps is None else task.of_steps(steps)
     if steps is not None:
         raise ValueError("steps are for a file of pairs; the ten pairs and the newsroom have their own number")
     if name == "newsroom":
-        return newsroom(seed, copying)
+        return newsroom(seed, bool(copying))
     if copying:
         raise ValueError("the ten pairs are learned by heart; copying is for the newsroom or a file of pairs")
     return ten_pairs(seed)
@@ -98,7 +106,7 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     room = make_newsroom(seed)
     train, dev, test = (_pairs(stories) for stories in (room.train, room.dev, room.test))
     return Task(
-        name=f"{_kind('newsroom', copying)}-seed{seed}",
+        name=f"newsroom{'-copying' if copying else ''}-seed{seed}",
         splits=Splits(train, dev, test),
         vocabulary=lambda: Vocabulary.of_words((text for pair in train for text in pair), SLOTS if copying else 0),
         max_article=72,
@@ -121,27 +129,32 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     )
 
 
-def pairs_of_file(data: Path, seed: int, copying: bool = False) -> Task:
-    """Pairs of a file or folder, with sizes for ten minutes on two CPU cores."""
+def pairs_of_file(data: Path, seed: int, copying: bool = True) -> Task:
+    """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores."""
     splits = read_splits(data, seed)
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{_kind(_stem(data), copying)}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{_stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
-        vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), 4000),
-        max_article=64,
-        max_summary=32,
+        vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
+        max_article=READ,
+        max_summary=WRITTEN,
         model={"d_model": 128, "num_heads": 4, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
-        | {"norm_first": True},
-        recipe=Recipe(steps=WARM_UP, peak_rate=4e-3, warmup_steps=WARM_UP, fall="linear", max_tokens=2048, seed=seed),
+        | {"norm_first": True, "dropout": 0.2},
+        recipe=Recipe(
+            steps=WARM_UP,
+            peak_rate=4e-3,
+            warmup_steps=WARM_UP,
+            fall="linear",
+            max_tokens=2048,
+            label_smoothing=0.0,
+            seed=seed,
+        ),
         measured=True,
         copying=copying,
+        repeats=(0, 2, 3),
+        head_start=True,
     )
-
-
-def _kind(name: str, copying: bool) -> str:
-    """A model that copies is another run than one that doesn't."""
-    return f"{name}-copying" if copying else name
 
 
 def _stem(data: Path) -> str:

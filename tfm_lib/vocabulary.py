@@ -53,8 +53,10 @@ class Vocabulary:
         return cls._trained(tokenizer, texts, trainers.WordLevelTrainer, slots)
 
     @classmethod
-    def of_byte_pairs(cls, texts: Iterable[str], size: int) -> "Vocabulary":
+    def of_byte_pairs(cls, texts: Iterable[str], size: int, least: int = 0) -> "Vocabulary":
         """At most `size` pieces of words, the most frequent ones of `texts`; every text can be written.
+
+        least: how often two pieces must stand side by side to become one.
 
         Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2,
         on bytes. Raises ValueError if `size` doesn't hold the special tokens and the 256 bytes.
@@ -67,7 +69,9 @@ class Vocabulary:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         tokenizer.decoder = decoders.ByteLevel()
-        return cls._trained(tokenizer, texts, trainers.BpeTrainer, vocab_size=size, initial_alphabet=bytes_)
+        return cls._trained(
+            tokenizer, texts, trainers.BpeTrainer, vocab_size=size, min_frequency=least, initial_alphabet=bytes_
+        )
 
     @classmethod
     def _trained(

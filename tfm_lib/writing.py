@@ -9,6 +9,7 @@ from tfm_lib.batches import pad_rows
 from tfm_lib.beam import beam_hypotheses
 from tfm_lib.checkpoints import CHECKPOINT, RUNS, load_checkpoint
 from tfm_lib.model import Transformer
+from tfm_lib.next_token import NO_RULES, Rules
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.vocabulary import Vocabulary
 
@@ -28,8 +29,10 @@ class Candidate(NamedTuple):
 class Summarizer:
     """A trained model and its vocabulary. `Summarizer.load("runs/NAME").write("...")` summarizes a text."""
 
-    def __init__(self, model: Transformer, vocabulary: Vocabulary, name: str = "a model in memory") -> None:
-        self.model, self.vocabulary, self.name = model, vocabulary, name
+    def __init__(
+        self, model: Transformer, vocabulary: Vocabulary, name: str = "a model in memory", rules: Rules = NO_RULES
+    ) -> None:
+        self.model, self.vocabulary, self.name, self.rules = model, vocabulary, name, rules
 
     @classmethod
     def load(cls, run: str | Path | None = None) -> "Summarizer":
@@ -38,13 +41,13 @@ class Summarizer:
         Raises ValueError as `find_checkpoint` and `load_checkpoint` do, and where training has diverged.
         """
         path = find_checkpoint(run)
-        model, vocabulary, state = load_checkpoint(path)
+        model, vocabulary, state, rules = load_checkpoint(path)
         name = NAMES.get(path) or str(path).removesuffix(f"{os.sep}{CHECKPOINT}")
         if not all(parameter.isfinite().all() for parameter in model.parameters()):
             raise ValueError(f"{name} has weights that are not finite: its training diverged; train it anew")
         if state is not None and not state.finished:
             name += f", unfinished: {len(state.history.step)} of {state.recipe.steps} steps"
-        return cls(model, vocabulary, name)
+        return cls(model, vocabulary, name, rules)
 
     def write(self, text: str, beams: int = 1) -> str:
         """The summary of a text: greedily, or the most probable one that beam search finds with so many beams.
@@ -82,10 +85,9 @@ class Summarizer:
         self, rows: list[list[int]], words: list[list[str]], count: int, beams: int
     ) -> list[list[Candidate]]:
         src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
+        length = self.model.config.max_length
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
-        tokens, scores = beam_hypotheses(
-            self.model, src, self.model.config.max_length, num_beams=beams, length_penalty=0.0
-        )
+        tokens, scores = beam_hypotheses(self.model, src, length, num_beams=beams, length_penalty=0.0, rules=self.rules)
         found = zip(tokens[:, :count].tolist(), scores[:, :count].exp().tolist(), words, strict=True)
         return [
             [Candidate(self.vocabulary.decode(ids, own), p) for ids, p in zip(texts, ps, strict=True) if p > 0]
