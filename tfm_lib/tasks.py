@@ -115,7 +115,7 @@ def newsroom(seed: int, copying: bool = False) -> Task:
         | {"norm_first": True, "dropout": 0.0},
         # Small batches, so that there are many steps: with batches of twice the size it learns far less in the time.
         recipe=Recipe(
-            steps=1200 if copying else 600,
+            steps=1000 if copying else 600,
             peak_rate=1.5e-3,
             warmup_steps=100,
             fall="linear",
@@ -126,6 +126,7 @@ def newsroom(seed: int, copying: bool = False) -> Task:
         stories={"test set": room.test, "names that were never seen": room.unseen_names},
         copying=copying,
         hidden=HIDDEN if copying else 0.0,
+        head_start=copying,
     )
 
 
