@@ -22,11 +22,12 @@ TESTS = {
     "positions": ["test_positions", "test_model", "test_variants"],
     "layers": ["test_layers", "test_model", "test_variants"],
     "model": ["test_model", "test_decoding", "test_generate", "test_variants"],
+    "copying": ["test_copying"],
     "next_token": ["test_next_token", "test_decoding"],
     "decoding": ["test_decoding", "test_beam_search", "test_variants"],
     "beam": ["test_beam_search", "test_generate"],
-    "vocabulary": ["test_batches", "test_training"],
-    "batches": ["test_batches", "test_training"],
+    "vocabulary": ["test_batches", "test_copying", "test_training"],
+    "batches": ["test_batches", "test_copying", "test_training"],
     "pairs": ["test_pairs"],
     "newsroom": ["test_newsroom"],
     "training": ["test_training", "test_checkpoints", "test_workers"],
@@ -35,7 +36,7 @@ TESTS = {
     "rouge": ["test_scoring"],
     "scoring": ["test_scoring"],
     "writing": ["test_writing"],
-    "tracing": ["test_tracing", "test_attention"],
+    "tracing": ["test_tracing", "test_attention", "test_copying"],
 }
 ENOUGH = 0.95
 

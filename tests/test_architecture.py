@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "positions": set(),
     "layers": {"attention"},
     "model": {"attention", "layers", "masks", "positions"},
+    "copying": {"attention", "model"},  # lesson 11 meets it, and checkpoints know it
     "newsroom": set(),
     "pairs": set(),
     "vocabulary": set(),
@@ -26,7 +27,7 @@ MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "recipes": set(),
-    "checkpoints": {"files", "model", "recipes", "vocabulary"},
+    "checkpoints": {"copying", "files", "model", "recipes", "vocabulary"},
     "training": {"batches", "checkpoints", "recipes"},
     "workers": {"batches", "checkpoints", "errors", "training"},
     "tasks": {"batches", "newsroom", "pairs", "recipes", "vocabulary"},
@@ -35,13 +36,14 @@ MAY_IMPORT = {
     "beam": {"attention", "decoding", "model", "next_token"},
     "rouge": set(),
     "scoring": {"decoding", "newsroom", "pairs", "rouge"},
-    "tracing": {"attention", "model"},
-    "pretrained": {"checkpoints", "model", "vocabulary"},
+    "tracing": {"attention", "copying", "decoding", "model"},
+    "pretrained": {"checkpoints", "copying", "model", "vocabulary"},
     "texts": set(),
     "writing": {"batches", "beam", "checkpoints", "model", "pretrained", "vocabulary"},
     "lessons": set(),
     "runs": {
         "checkpoints",
+        "copying",
         "decoding",
         "errors",
         "files",
@@ -156,7 +158,9 @@ def test_a_module_reads_on_one_or_two_screens(path):
 
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3320
+    assert (
+        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3565
+    )  # 250 of them for copying: its model, slots, hidden words, what was copied from where
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

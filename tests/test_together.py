@@ -28,6 +28,7 @@ from tests.test_training import EXAMPLES as OF_ONE_LENGTH
 from tests.test_training import RECIPE, VOCABULARY, go_on, same_weights
 from tfm_lib import training, workers
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.runs import checkpoint_of
 from tfm_lib.tasks import choose
@@ -41,11 +42,13 @@ HALF = 4  # of the seven steps of RECIPE
 pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="this build of torch has no torch.distributed")
 
 
-def small_model(dropout: float = 0.0, dtype: torch.dtype = torch.float64) -> Transformer:
+def small_model(
+    dropout: float = 0.0, dtype: torch.dtype = torch.float64, kind: type[Transformer] = Transformer
+) -> Transformer:
     training.set_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
     config = TransformerConfig(vocab_size=len(VOCABULARY), max_length=16, dropout=dropout, **sizes)
-    return Transformer(config).to(dtype)
+    return kind(config).to(dtype)
 
 
 def torchrun(number: int, *command: str, **environment: str) -> subprocess.CompletedProcess:
@@ -86,6 +89,8 @@ def work(folder: Path) -> None:
     for dtype in (torch.float64, torch.float32):
         model = small_model(dtype=dtype)
         seen[f"losses in {dtype}"] = workers.train(model, EXAMPLES, FIFTY, progress=False).loss
+    model = small_model(kind=CopyingTransformer)
+    seen["losses of one that copies"] = workers.train(model, EXAMPLES, FIFTY, progress=False).loss
     model, _, state = load_checkpoint(folder / "alone.safetensors")
     seen["one process went before"] = workers.train(model, EXAMPLES, RECIPE, start=state, progress=False).loss
 
@@ -163,6 +168,12 @@ def test_fifty_losses_are_those_of_one_process(together: Run) -> None:
     # A bar says 0 once; the last step it says again when it closes, if steps are slow.
     assert together.shown.count("| 0/7 steps") == 1, "one worker shows progress"
     assert "| 7/7 steps, loss" in together.shown
+
+
+def test_a_model_that_copies_learns_alike(together: Run) -> None:
+    alone = training.train(small_model(kind=CopyingTransformer), EXAMPLES, FIFTY, progress=False).loss
+    assert len(alone) == 50 and alone[-1] < 0.75 * alone[0]
+    assert all(gap(alone, seen["losses of one that copies"]) < 1e-12 for seen in together.seen)
 
 
 def test_all_workers_hold_the_same_weights_though_their_dropout_differs(together: Run) -> None:

@@ -17,6 +17,7 @@ import torch
 from tfm_lib import checkpoints, pretrained, tasks, training
 from tfm_lib.__main__ import main, parser
 from tfm_lib.batches import encode_pairs
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import OnPurpose, marking
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
@@ -171,18 +172,22 @@ def test_a_broken_file_ends_in_one_line() -> None:
     assert not Path("runs").exists()
 
 
-def test_the_newsroom_has_two_test_sets_and_counts_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps on few stories: what it learns in 600, the benchmark and the slow test tell."""
+@pytest.mark.parametrize("copying", [False, True])
+def test_the_newsroom_has_two_test_sets_and_counts_slots(copying: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps on few stories: what it learns in all of them, the benchmark and the slow test tell."""
     few = partial(make_newsroom, train=60, dev=10, test=12)
     monkeypatch.setattr(tasks, "make_newsroom", few)
     whole = tasks.newsroom
     monkeypatch.setattr(
         tasks,
         "newsroom",
-        lambda seed: replace(whole(seed), recipe=replace(whole(seed).recipe, steps=2, warmup_steps=1)),
+        lambda *args: replace(whole(*args), recipe=replace(whole(*args).recipe, steps=2, warmup_steps=1)),
     )
-    run("--task", "newsroom")
-    record = json.loads(Path("runs/newsroom-seed0/scores.json").read_text())
+    run("--task", "newsroom", "--copy", str(int(copying)))
+    folder = Path("runs/newsroom-copying-seed0" if copying else "runs/newsroom-seed0")
+    model, vocabulary, _ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
+    assert isinstance(model, CopyingTransformer) == copying and len(vocabulary.slots) == (tasks.SLOTS if copying else 0)
+    record = json.loads((folder / "scores.json").read_text())
     assert list(record) == ["seconds", "test set", "names that were never seen"]
     assert all("slots" in row for row in record["test set"]["scores"].values())
     assert record["names that were never seen"]["examples"][0]["article"] == few(0).unseen_names[0].article
@@ -195,15 +200,51 @@ def test_what_cannot_be_learned_together_is_refused() -> None:
         run("--steps", "3")
     with pytest.raises(ValueError, match="newsroom model of seed 0"):
         run("--ship")
+    with pytest.raises(ValueError, match="copying is for the newsroom or a file of pairs"):
+        run("--copy", "1")
 
 
-def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path) -> None:
+def test_a_file_is_learned_by_a_model_that_copies_and_gone_on_with() -> None:
+    data = str(write_pairs(Path("shop.jsonl"), 40))
+    run("--data", data, "--steps", "4", "--copy", "1")
+    path = checkpoint_of("shop-copying")
+    whole = path.read_bytes()
+    run("--data", data, "--steps", "4", "--copy", "1", "--minutes", "1e-9", "--replace")
+    run("--data", data, "--copy", "1", "--resume")
+    assert path.read_bytes() == whole
+    assert isinstance(checkpoints.load_checkpoint(path).model, CopyingTransformer)
+    run("--data", data, "--steps", "1", "--copy", "0")
+    assert len(list(Path("runs").iterdir())) == 2, "with copying and without it are two runs"
+
+
+def test_some_words_are_hidden_from_a_newsroom_that_copies_in_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=400, dev=10, test=12))
+    task = tasks.newsroom(0, copying=True)
+    vocabulary = task.vocabulary()
+    learned, read = task.training_examples(vocabulary), task.encode(task.splits.train, vocabulary)
+    share = sum(map(len, learned.words)) / sum(len({*ids}) for ids in read.articles)
+    assert abs(share - tasks.HIDDEN) < 0.02
+    assert learned == task.training_examples(vocabulary) and not any(read.words)
+    assert learned != tasks.newsroom(1, copying=True).training_examples(vocabulary)
+    plain = tasks.newsroom(0)
+    assert plain.training_examples(plain.vocabulary()) == plain.encode(plain.splits.train, plain.vocabulary())
+
+
+def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     vocabulary = Vocabulary.of_words(["flood closes bridge"])
     model = Transformer(TransformerConfig(vocab_size=len(vocabulary), d_model=8, num_heads=2, d_ff=8))
     before = [parameter.clone() for parameter in model.parameters()]
     pretrained.ship(model, vocabulary, tmp_path / "shipped.safetensors")
     loaded = checkpoints.load_checkpoint(tmp_path / "shipped.safetensors").model
+    monkeypatch.setattr(pretrained, "SHIPPED", tmp_path / "plain")
+    monkeypatch.setattr(pretrained, "COPYING", tmp_path / "copying")
+    assert pretrained.ship(model, vocabulary) == tmp_path / "plain"
+    assert pretrained.ship(CopyingTransformer(model.config), vocabulary) == tmp_path / "copying"
+    assert [type(pretrained.newsroom_model(copying=copying)[0]) for copying in (False, True)] == [
+        Transformer,
+        CopyingTransformer,
+    ]
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
     assert all(p.dtype == torch.float32 for p in loaded.parameters())
     assert all(torch.equal(p, q.half().float()) for p, q in zip(loaded.parameters(), before, strict=True))
@@ -318,6 +359,7 @@ def test_a_finished_run_is_replaced_only_where_that_is_asked_for(monkeypatch: py
         (["--minutes", "ten"], "argument --minutes: wants a number above 0, such as 10 or 0.5, got ten"),
         (["--workers", "0"], "argument --workers: wants a whole number from 1 on, got 0"),
         (["--seed", "-1"], "argument --seed: wants a whole number from 0 on, got -1"),
+        (["--copy", "2"], "argument --copy: invalid choice: "),
         (["--task", "foo"], "argument --task: invalid choice: "),
         (["--replace", "--resume"], "argument --resume: not allowed with argument --replace"),
         (["--epochs", "3"], "unrecognized arguments: --epochs 3"),

@@ -165,7 +165,9 @@ def test_a_model_is_found_by_its_folder_its_file_or_as_the_newest(toy):
     assert Summarizer.load().name == str(first.parent)
     os.utime(second, (3e9, 3e9))
     assert find_checkpoint() == second and find_checkpoint("newsroom") == writing.SHIPPED
-    with pytest.raises(ValueError, match=r"^it's: no trained model .* one of: runs.first, runs.second, newsroom$"):
+    with pytest.raises(
+        ValueError, match=r"^it's: no trained model .* one of: runs.first, runs.second, newsroom, newsroom-copying$"
+    ):
         find_checkpoint("it's")
 
 

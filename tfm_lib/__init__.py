@@ -1,6 +1,7 @@
 """The finished definitions of the course. The model is five files, small enough to read from end to end.
 
 masks -> attention -> positions -> layers -> model    the model
+copying                                               the same with a head that copies words of the source
 newsroom, pairs, vocabulary -> batches                its data
 recipes, checkpoints -> training -> workers, tasks    how it learns
 next_token -> decoding -> beam, tracing               how it writes, is looked into

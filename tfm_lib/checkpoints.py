@@ -71,8 +71,8 @@ def save_checkpoint(path: Path, model: nn.Module, vocabulary: Vocabulary, state:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, recipe and history.
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
-    a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all. Raises OSError, with the fix, if it
-    can't be written, and ValueError for a module whose state is not all tensors.
+    a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
+    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors.
     """
     kept, config = _tensors(model), getattr(model, "config", None)
     about: dict[str, object] = {
@@ -100,7 +100,8 @@ def load_checkpoint(
     """Read what `save_checkpoint` wrote; nothing is unpickled.
 
     `build` makes the module from the config (None where there was none) that the weights are put into: give it for
-    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision are computed with in full.
+    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision are computed with
+    in full.
     Raises FileNotFoundError if there is no file, and ValueError for one that was cut short or altered, is none of
     ours, comes from a newer version, or holds another model than `build` makes.
     """

@@ -57,11 +57,17 @@ def log_mixture(logits: Tensor, gate: Tensor, weights: Tensor, ids: Tensor) -> T
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     generated = logits.log_softmax(-1, dtype=dtype) + F.logsigmoid(-gate)  # (B, T, V)
-    copied = torch.zeros_like(generated).scatter_add(2, ids[:, None].expand(weights.shape), weights)  # (B, T, V)
+    same = ids[:, :, None] == ids[:, None]  # (B, S, S)
+    copied = weights @ same.to(weights.dtype)  # (B, T, S), of the word at each place, wherever else it stands
     # log 0 has no gradient, and below the smallest normal number 1 / copied, the gradient of log, overflows.
     nothing = copied < torch.finfo(dtype).tiny
-    log_copied = copied.masked_fill(nothing, 1.0).log().masked_fill(nothing, -torch.inf)
-    return torch.logaddexp(generated, log_copied + F.logsigmoid(gate))
+    log_copied = copied.masked_fill(nothing, 1.0).log().masked_fill(nothing, -torch.inf) + F.logsigmoid(gate)
+    words = ids[:, None].expand(copied.shape)  # (B, T, S)
+    mixed = torch.logaddexp(generated.gather(2, words), log_copied)  # (B, T, S)
+    # Words that are not in the source stay as they are, which saves most of the work. A word's places hold the same
+    # value, and the first one alone hands the gradient on.
+    again = same.tril(-1).any(-1)[:, None]  # (B, 1, S)
+    return generated.scatter(2, words, mixed.detach().where(again, mixed))
 
 
 class CopyingTransformer(Transformer):

@@ -55,9 +55,7 @@ class Task:
         return replace(self, recipe=recipe, measured=False)
 
 
-def choose(
-    name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool = False
-) -> Task:
+def choose(name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool = False) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.

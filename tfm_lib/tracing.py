@@ -77,7 +77,7 @@ def trace_shapes(model: Transformer, src: Tensor, tgt: Tensor, depth: int = 3) -
             rows.append((name, type(module).__name__, shapes(args), "", size))
 
         def leave(module: nn.Module, args: tuple, out: Tensor) -> None:
-            rows[entered[-1]] = (*rows[entered[-1]][:3], shapes((out,)), size)
+            rows[entered[-1]] = (*rows[entered[-1]][:3], shapes(out if isinstance(out, tuple) else (out,)), size)
 
         return [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
 
