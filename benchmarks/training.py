@@ -1,16 +1,21 @@
 """Train once for each seed, on the newsroom or on real text, and write down what comes out.
 
     python benchmarks/training.py newsroom "The newsroom" --task newsroom
+    python benchmarks/training.py newsroom_copying "The newsroom, by a model that copies" --task newsroom --copy 1
     python benchmarks/training.py real_text "Real text: arXiv abstracts and their titles (CC0)" --data FOLDER
 
 It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
-this script, the page made of them to NAME.md.
+this script, the page made of them, and of what NAME_notes.md says of it, to NAME.md.
 """
 
 import argparse
 import json
 import os
+import platform
+import shlex
+import sys
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -28,7 +33,8 @@ HERE = Path(__file__).parent
 def run(command: argparse.Namespace, seed: int) -> dict:
     """Train and score with one seed; returns what it left in runs/, and the load of the machine around it."""
     before = os.times()
-    options = {"--data": command.data, "--task": command.task, "--seed": seed, "--device": "cpu"}
+    options = {"--data": command.data, "--task": command.task, "--copy": command.copy, "--seed": seed}
+    options |= {"--device": "cpu"}
     options |= {"--minutes": command.minutes, "--steps": command.steps}
     given = [str(part) for option in options.items() if option[1] is not None for part in option]
     args = parser().parse_args(["train", "--replace", *given])
@@ -36,13 +42,15 @@ def run(command: argparse.Namespace, seed: int) -> dict:
     args.run(args)
     load.append(os.getloadavg()[0])
     after = os.times()
-    path = checkpoint_of(choose(args.task, args.data, seed))
+    path = checkpoint_of(choose(args.task, args.data, seed, copying=args.copy == 1))
     folder, (model, vocabulary, state) = path.parent, load_checkpoint(path)
     history = History.load(folder / "history.json")
     return {
         "seed": seed,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": len(vocabulary),
+        "copying": args.copy == 1,
+        "slots": len(vocabulary.slots),
         "config": asdict(model.config),
         "recipe": asdict(state.recipe) if state else {},
         "steps": len(history.step),
@@ -61,10 +69,13 @@ def without_articles(record: dict) -> dict:
     return {"seconds": record["seconds"], "test_sets": test_sets}
 
 
-def page(report: dict) -> str:
-    """The report as Markdown."""
+def page(report: dict, notes: str = "") -> str:
+    """The report as Markdown, and notes behind it."""
     runs, first = report["runs"], report["runs"][0]
     config, recipe = first["config"], first["recipe"]
+    copies = f"It copies, with {first['slots']} slots for a story's unknown words. " if first.get("copying") else ""
+    made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
+    made += [""] if made else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
     lines = [
         f"# {report['title']}",
@@ -77,8 +88,9 @@ def page(report: dict) -> str:
         f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
         f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} tokens in lower case; "
         f"articles are cut at {config['max_length']} tokens; batches of {recipe['max_tokens']:,} places; "
-        f"highest learning rate {recipe['peak_rate']:g}. Greedy decoding.",
+        f"highest learning rate {recipe['peak_rate']:g}. {copies}Greedy decoding.",
         "",
+        *made,
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -98,7 +110,13 @@ def page(report: dict) -> str:
         lines += ["", f"Its first five, by seed {first['seed']}:", ""]
         for example in scores["examples"]:
             lines += [f"- reference: {example['summary']}", f"  model: {example['model']}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + (f"\n{notes}" if notes else "")
+
+
+def notes_of(name: str) -> str:
+    """What was tried on the way, written by hand."""
+    path = HERE / f"{name}_notes.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def spread(values: list[float]) -> str:
@@ -113,15 +131,24 @@ def main() -> None:
     command.add_argument("title", help="of the page: what the data is, and its license")
     command.add_argument("--data")
     command.add_argument("--task")
+    command.add_argument("--copy", type=int, choices=[0, 1], help="1: a model that copies")
     command.add_argument("--minutes", type=float, default=10.0)
     command.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
     command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = command.parse_args()
-    report = {"title": args.title, "minutes": args.minutes, "threads": torch.get_num_threads(), "runs": []}
+    report = {
+        "title": args.title,
+        "date": date.today().isoformat(),
+        "command": f"`python {shlex.join(['benchmarks/training.py', *sys.argv[1:]])}`",
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
+        "minutes": args.minutes,
+        "threads": torch.get_num_threads(),
+        "runs": [],
+    }
     for seed in args.seeds:
         report["runs"].append(run(args, seed))
         (HERE / f"{args.name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-        (HERE / f"{args.name}.md").write_text(page(report))
+        (HERE / f"{args.name}.md").write_text(page(report, notes_of(args.name)))
 
 
 if __name__ == "__main__":

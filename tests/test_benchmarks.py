@@ -82,10 +82,10 @@ def test_the_page_is_what_the_data_says(tmp_path):
     assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["real_text", "newsroom"])
+@pytest.mark.parametrize("name", ["real_text", "newsroom", "newsroom_copying"])
 def test_a_page_of_training_is_what_the_data_says(name):
     report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert training.page(report) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert training.page(report, training.notes_of(name)) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
 
 

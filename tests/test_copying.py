@@ -138,6 +138,15 @@ def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_pointer_starts_as_every_linear_layer_of_the_model():
+    for name, parameter in copying().pointer.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any()
+        else:
+            most = (6 / sum(parameter.shape)) ** 0.5  # Xavier uniform
+            assert 0.7 * most < parameter.abs().max() <= most
+
+
 # ----------------------------------------------------------------------------------------------------
 # Gradients and precision.
 
@@ -408,6 +417,14 @@ def test_about_the_share_is_hidden_and_summaries_keep_their_words():
     for pair, ids, names in zip(examples.summaries, hidden.summaries, hidden.words, strict=True):
         assert vocabulary.decode(ids, names) == vocabulary.decode(pair)
     assert hidden.words != hide_words(examples, vocabulary, 0.2, seed=1).words
+
+
+def test_only_rare_words_are_hidden():
+    vocabulary = Vocabulary.of_words(["in oslo lima rome bonn"], slots=4)
+    pairs = [Pair(f"in {place}", place) for place in ("oslo", "lima", "rome", "rome")]
+    examples = encode_pairs(pairs, vocabulary, 9, 9)
+    assert hide_words(examples, vocabulary, 1.0, rare=0.25).words == [["oslo"], ["lima"], [], []]
+    assert hide_words(examples, vocabulary, 1.0, rare=0.5).words == [["oslo"], ["lima"], ["rome"], ["rome"]]
 
 
 def test_the_data_of_a_run_are_its_ids():

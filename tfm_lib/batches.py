@@ -1,5 +1,6 @@
 """From pairs to batches of ids: cutting, length buckets, padding, the shift of teacher forcing."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -62,18 +63,21 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     )
 
 
-def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, seed: int = 0) -> Examples:
-    """The same, with about this share of each article's known words as if they were unknown, in the summary too.
+def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: float = 1.0, seed: int = 0) -> Examples:
+    """The same, with about this share of each article's rare words as if they were unknown, in the summary too.
 
-    A model that copies would otherwise meet no unknown word in its own training texts. Slots are given anew, in the
-    order of the article; a word for which none is left stays what it was, known or unknown.
+    A model that copies would otherwise meet no unknown word in its own training texts. Rare are words of no more than
+    this part of the articles, as new words are; what tells their role, such as "in" before a place, stays. Slots are
+    given anew, in the order of the article; a word for which none is left stays what it was, known or unknown.
     """
-    random = Random(f"hidden {seed}")
+    random, most = Random(f"hidden {seed}"), rare * len(examples)
+    articles_with = Counter(i for article in examples.articles for i in {*article})
     special = {vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id}
     rows = []
     for article, summary, words in zip(examples.articles, examples.summaries, examples.words, strict=True):
         old = dict(zip(vocabulary.slots, words, strict=False))
-        unknown = [i for i in dict.fromkeys(article) if i in old or (i not in special and random.random() < share)]
+        hidden = {i for i in dict.fromkeys(article) if articles_with[i] <= most and random.random() < share} - special
+        unknown = [i for i in dict.fromkeys(article) if i in hidden or i in old]
         new = dict(zip(unknown, vocabulary.slots, strict=False))
         lost = dict.fromkeys(old, vocabulary.unknown_id)
         names = [old.get(i) or vocabulary.pieces([i])[0] for i in new]
