@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from statistics import fmean, stdev
+from textwrap import shorten
 
 import torch
 from rouge_score.rouge_scorer import RougeScorer
@@ -63,7 +64,7 @@ class Size:
 SIZES = {
     "small": Size(True, 64, 200, 1024, 6e-3, 0.0, 64),
     "minute": Size(False, 128, 300, 2048, 4e-3, 0.0, 64),
-    "half_hour": Size(False, 128, 7500, 2048, 3e-3, 0.1, 96),
+    "half_hour": Size(False, 128, 5000, 2048, 3e-3, 0.1, 64),
 }
 
 
@@ -100,7 +101,7 @@ def run(name: str, way: str, seed: int, pairs: Sequence[Pair]) -> dict:
         TransformerConfig(vocab_size=len(vocabulary), max_length=size.max_article, **widths, **layers)  # type: ignore[arg-type]
     )
     load, begin = os.getloadavg()[0], time.process_time()
-    history = train(model, examples, recipe)
+    history = train(model, examples, recipe, progress=False)
     seconds = time.process_time() - begin
     texts = {rule: written(model, vocabulary, test, size, of) for rule, of in (("", NO_RULES), ("blocked ", TRIGRAMS))}
     return {
@@ -188,7 +189,7 @@ def page(report: dict) -> str:
     lines += ["", "What was written for the first five, by the first seed of each:", ""]
     for row in report["runs"]:
         if row["seed"] == 0:
-            lines += [f"- {row['run']}, {row['way']}: " + " / ".join(f"*{text}*" for text in row["examples"])]
+            lines += [f"- {row['run']}, {row['way']}: " + " / ".join(f"*{shorten(text, 60)}*" for text in row["examples"])]
     return "\n".join(lines) + "\n"
 
 

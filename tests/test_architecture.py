@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "copying": {"attention", "model"},  # lesson 11 meets it, and checkpoints know it
     "newsroom": set(),
     "pairs": set(),
+    "docstrings": {"pairs"},
     "vocabulary": set(),
     "batches": {"pairs", "vocabulary"},
     "errors": set(),
@@ -159,8 +160,8 @@ def test_a_module_reads_on_one_or_two_screens(path):
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
     assert (
-        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3565
-    )  # 250 of them for copying: its model, slots, hidden words, what was copied from where
+        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3631
+    )  # 250 of them for copying: its model, slots, hidden words, what was copied from where; 66 for docstrings
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

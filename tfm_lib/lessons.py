@@ -65,7 +65,7 @@ LESSONS = (
            "gray", 29, 66, (1, 3), ("08",)),
     Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
            "gray", 19, 20, (2, 3), ("09",)),
-    Lesson("11", "real_text", "Real text", "What does real text take,\nand is a score better?",
+    Lesson("11", "real_text", "Real text", "How does it learn from\nreal text, and how well?",
            "gray", 29, 99, (0, 4), ("08",)),
 )
 # fmt: on

@@ -231,7 +231,7 @@ def as_sets(summary: str, reference: str) -> float:
 
 @rouge_2.mistake
 def not_clipped(summary: str, reference: str) -> float:
-    """*the graph* three times earns three, though the reference has it once: no more than the reference has."""
+    """You let *the graph* earn as often as you say it; it counts no more often than the reference has it."""
     said, wanted = couples(summary), couples(reference)
     return 2 * sum(n for pair, n in said.items() if pair in wanted) / max(1, said.total() + wanted.total())
 
