@@ -163,8 +163,8 @@ def page(report: dict) -> str:
         "",
         "Written by `benchmarks/docstrings.py`, one thread; the CPU seconds are of training alone, and a load beyond",
         f"2 says that other work slowed it down. The machine's {len(whole['packages'])} packages with pairs hold",
-        f"{sum(whole['packages'].values()):,}; nobody learns from {DEV} and {TEST}. Scored on {SCORED} pairs of {TEST},",
-        "in percent, mean ± standard deviation over seeds; in brackets with repeated trigrams of tokens blocked.",
+        f"{sum(whole['packages'].values()):,}; nobody learns from {DEV} and {TEST}. Scored on {SCORED} pairs of",
+        f"{TEST}, in percent, mean ± standard deviation over seeds; in brackets, no trigram of tokens may come twice.",
         "",
         "| run | way | seeds | pairs | steps | parameters | CPU seconds | ROUGE-1 | ROUGE-2 | ROUGE-L | loops |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -189,7 +189,8 @@ def page(report: dict) -> str:
     lines += ["", "What was written for the first five, by the first seed of each:", ""]
     for row in report["runs"]:
         if row["seed"] == 0:
-            lines += [f"- {row['run']}, {row['way']}: " + " / ".join(f"*{shorten(text, 60)}*" for text in row["examples"])]
+            examples = " / ".join(f"*{shorten(text, 60)}*" for text in row["examples"])
+            lines.append(f"- {row['run']}, {row['way']}: {examples}")
     return "\n".join(lines) + "\n"
 
 
