@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
 from textwrap import shorten
@@ -137,7 +138,7 @@ def written(
 def loops(text: str) -> bool:
     """Whether a text repeats two words in a row, or a word at once."""
     words = text.split()
-    couples = list(zip(words, words[1:], strict=False))
+    couples = list(pairwise(words))
     return len(set(couples)) < len(couples) or any(a == b for a, b in couples)
 
 
