@@ -89,6 +89,7 @@ MUTATIONS = [
     Mutation("log 0 has a gradient", "copying", "copied.masked_fill(nothing, 1.0).log()", "copied.log()", "test_copying"),
     Mutation("a mixture in half precision", "copying", "torch.promote_types(logits.dtype, torch.float32)", "logits.dtype", "test_copying"),
     Mutation("a row that moves copies from its old source", "copying", "self.ids[rows])", "self.ids[: len(rows)])", "test_copying"),
+    Mutation("slots start as all words do", "copying", "0.99**0.5 * table[slots[0]] + 0.1 * table[slots]", "table[slots]", "test_copying"),
     Mutation("a checkpoint forgets that its model copies", "checkpoints", "CopyingTransformer if about.get(\"copying\") else Transformer", "Transformer", "test_copying"),
     Mutation("a summary has slots of its own", "batches", "[pair.summary for pair in pairs], words)", "[pair.summary for pair in pairs], list(map(vocabulary.slot_words, (pair.summary for pair in pairs))))", "test_copying"),
     Mutation("common words are hidden, too", "batches", "articles_with[i] <= most and ", "", "test_copying"),

@@ -147,6 +147,24 @@ def test_a_pointer_starts_as_every_linear_layer_of_the_model():
             assert 0.7 * most < parameter.abs().max() <= most
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_slots_start_alike_and_all_else_as_before(tied):
+    before, model, slots = copying(tied=tied), copying(tied=tied), [4, 5, 6]
+    model.start_alike([])
+    assert same_weights(model, before)
+    model.start_alike(slots)
+    for name, of_model in model.state_dict().items():
+        others = [i for i in range(30) if i not in slots]
+        if len(of_model) == 30:
+            assert torch.equal(of_model[others], before.state_dict()[name][others])
+            lengths = before.state_dict()[name].norm(dim=1).mean()
+            for a, b in ((4, 5), (5, 6), (4, 6)):
+                assert 0.03 * lengths < (of_model[a] - of_model[b]).norm() < 0.3 * lengths
+            assert torch.allclose(of_model[slots].norm(dim=1), before.state_dict()[name][4].norm(), rtol=0.3)
+        else:
+            assert torch.equal(of_model, before.state_dict()[name])
+
+
 # ----------------------------------------------------------------------------------------------------
 # Gradients and precision.
 

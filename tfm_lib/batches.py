@@ -73,14 +73,15 @@ def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: f
     random, most = Random(f"hidden {seed}"), rare * len(examples)
     articles_with = Counter(i for article in examples.articles for i in {*article})
     special = {vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id}
-    rows = []
-    for article, summary, words in zip(examples.articles, examples.summaries, examples.words, strict=True):
+    pieces = vocabulary.pieces(range(len(vocabulary)))
+    known, rows = examples.words or [[]] * len(examples), []
+    for article, summary, words in zip(examples.articles, examples.summaries, known, strict=True):
         old = dict(zip(vocabulary.slots, words, strict=False))
         hidden = {i for i in dict.fromkeys(article) if articles_with[i] <= most and random.random() < share} - special
         unknown = [i for i in dict.fromkeys(article) if i in hidden or i in old]
         new = dict(zip(unknown, vocabulary.slots, strict=False))
         lost = dict.fromkeys(old, vocabulary.unknown_id)
-        names = [old.get(i) or vocabulary.pieces([i])[0] for i in new]
+        names = [old.get(i) or pieces[i] for i in new]
         rows.append(([[(lost | new).get(i, i) for i in ids] for ids in (article, summary)], names))
     articles, summaries = ([ids[side] for ids, _ in rows] for side in (0, 1))
     return replace(examples, articles=articles, summaries=summaries, words=[names for _, names in rows])

@@ -132,8 +132,12 @@ def _new_model(task: Task, vocabulary: Vocabulary, device: torch.device) -> Tran
     training.set_seed(task.recipe.seed)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    build = CopyingTransformer if task.copying else Transformer
-    return build(TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)).to(device)
+    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
+    if not task.copying:
+        return Transformer(config).to(device)
+    model = CopyingTransformer(config)
+    model.start_alike(vocabulary.slots)
+    return model.to(device)
 
 
 def _draw(history: History, path: Path) -> None:
