@@ -160,7 +160,7 @@ def test_a_module_reads_on_one_or_two_screens(path):
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
     assert (
-        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3631
+        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught) <= 3643
     )  # 250 of them for copying: its model, slots, hidden words, what was copied from where; 66 for docstrings
 
 
