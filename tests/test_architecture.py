@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "copying": {"attention", "model"},  # lesson 11 meets it, and checkpoints know it
     "newsroom": set(),
     "pairs": set(),
+    "docstrings": {"pairs"},
     "vocabulary": set(),
     "batches": {"pairs", "vocabulary"},
     "errors": set(),
@@ -173,8 +174,9 @@ def test_a_module_reads_on_one_or_two_screens(path):
 def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught)
-    # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start.
-    assert lines <= 3680
+    # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start;
+    # 66 for docstrings.
+    assert lines <= 3750
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

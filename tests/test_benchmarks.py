@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import buckets, changes, learning, report, speed, training
+from benchmarks import buckets, changes, docstrings, learning, report, speed, training
 from benchmarks.peers import PEERS
 
 FOLDER = Path(speed.__file__).parent
@@ -142,3 +142,27 @@ def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
     report = buckets.measure(*buckets.uneven(64), 2560, 3)
     assert asked == [3] and report["ratio"] == {"median": 2.0, "min": 1.5, "max": 3.0}
     assert (report["random"]["seconds"], report["bucketed"]["seconds"]) == (3.0, 2.0)
+
+
+def test_the_page_of_docstrings_is_what_the_data_says():
+    record = json.loads((FOLDER / "docstrings.json").read_text(encoding="utf-8"))
+    assert docstrings.page(record) == (FOLDER / "docstrings.md").read_text(encoding="utf-8")
+
+
+def test_a_run_on_docstrings_is_scored_pair_by_pair(monkeypatch):
+    """What the lesson takes apart: a score for each pair, whose mean is the score; and no text of others."""
+    pairs = docstrings.harvest("networkx")
+    monkeypatch.setattr(docstrings, "SCORED", 4)
+    monkeypatch.setitem(docstrings.SIZES, "small", docstrings.Size(True, 16, 4, 512, 1e-3, 0.0, 32))
+    done = docstrings.run("small", "copying", 0, pairs[4:60])
+    assert len(done["scores"]["each"]) == 4 == len(done["blocked scores"]["each"])
+    assert done["scores"]["rougeL"] == pytest.approx(sum(done["scores"]["each"]) / 4, abs=0.1)
+    assert not any(pair.article in json.dumps(done) or pair.summary in json.dumps(done) for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [("return the the node", True), ("the node of the node", True), ("the node of the edge", False), ("", False)],
+)
+def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
+    assert docstrings.loops(text) == loops

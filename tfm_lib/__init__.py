@@ -2,7 +2,7 @@
 
 masks -> attention -> positions -> layers -> model    the model
 copying                                               the same with a head that copies words of the source
-newsroom, pairs, vocabulary -> batches                its data
+newsroom, pairs, docstrings, vocabulary -> batches    its data
 recipes, checkpoints -> training -> workers, tasks    how it learns
 next_token -> decoding -> beam, tracing               how it writes, is looked into
 rouge -> scoring                                      how it is judged

@@ -65,6 +65,8 @@ LESSONS = (
            "gray", 29, 66, (1, 3), ("08",)),
     Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
            "gray", 20, 20, (2, 3), ("09",)),
+    Lesson("11", "real_text", "Real text", "How does it learn from\nreal text, and how well?",
+           "gray", 29, 99, (0, 4), ("08",)),
 )
 # fmt: on
 

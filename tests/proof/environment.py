@@ -27,6 +27,7 @@ DECIDE_OUTPUTS = [
     "d2l",
     "tokenizers",
     "rouge-score",
+    "networkx",  # whose docstrings lesson 11 reads, beside those of numpy, scipy, pandas and matplotlib
 ]
 
 

@@ -29,9 +29,12 @@ def course_map(current: int | None = None) -> Figure:
     )
     if current is not None:
         message += f" You are in lesson {current:02d}, {LESSONS[current].short}: thick frame."
-    figure, axes = canvas(message, 4.5)
     width, height, across, down = 2.06, 0.86, 2.5, 1.11
-    corners = {lesson.number: (0.07 + lesson.place[0] * across, 3.45 - lesson.place[1] * down) for lesson in LESSONS}
+    last = max(lesson.place[1] for lesson in LESSONS)  # row
+    figure, axes = canvas(message, 1.17 + last * down)
+    corners = {
+        lesson.number: (0.07 + lesson.place[0] * across, 0.12 + (last - lesson.place[1]) * down) for lesson in LESSONS
+    }
     for lesson in LESSONS:
         x, y = corners[lesson.number]
         here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
