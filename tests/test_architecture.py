@@ -50,6 +50,7 @@ MAY_IMPORT = {
         "files",
         "model",
         "next_token",
+        "rouge",
         "scoring",
         "show",
         "tasks",
@@ -175,8 +176,9 @@ def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught)
     # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start;
+    # 30 for the interval of a lead;
     # 66 for docstrings.
-    assert lines <= 3750
+    assert lines <= 3790
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

@@ -14,7 +14,7 @@ from tfm_lib.decoding import greedy
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import compose
 from tfm_lib.pairs import Pair, Splits
-from tfm_lib.rouge import ANY_LANGUAGE, ENGLISH, rouge_l_of_beginnings, tokenizer_for, unicode_words
+from tfm_lib.rouge import ANY_LANGUAGE, ENGLISH, lead, rouge_l_of_beginnings, tokenizer_for, unicode_words
 from tfm_lib.scoring import (
     Baselines,
     baselines,
@@ -274,3 +274,17 @@ def test_baselines_made_once_serve_every_test_set(monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patch:
             patch.setattr("tfm_lib.scoring.choose_k", None)
             assert evaluate(texts, splits, made=made) == fresh
+
+
+def test_a_lead_is_the_mean_difference_and_its_interval_that_of_drawn_pairs():
+    references = [f"a b c {n}" for n in range(40)]
+    ours = [f"a b c {n}" if n % 4 else "x" for n in range(40)]  # three quarters are right
+    theirs = ["a b y z"] * 40  # half of each
+    mean, low, high = lead(ours, theirs, references, ENGLISH)
+    assert mean == pytest.approx(0.75 - 0.5)
+    # The difference is 1/2 three times of four, and -1/2 else: so far is a mean of 40 from its own, at 95 %.
+    assert high - low == pytest.approx(2 * 1.96 * (0.75 * 0.25 / 40) ** 0.5, rel=0.1)
+    assert low < mean < high
+    assert lead(theirs, ours, references, ENGLISH)[0] == pytest.approx(-mean)
+    assert lead(ours, ours, references, ENGLISH) == (0, 0, 0), "pair by pair there is no difference"
+    assert lead(ours[1:2], theirs[1:2], references[1:2], ENGLISH) == pytest.approx((0.5, 0.5, 0.5))

@@ -78,9 +78,13 @@ def test_a_file_of_pairs_from_end_to_end(capsys: pytest.CaptureFixture[str]) -> 
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
     record = json.loads((folder / "scores.json").read_text())["test set"]
     assert record["pairs"] == 6 and len(record["examples"]) == 5
+    for low, high in (interval[1:] for interval in record["leads"].values()):
+        assert low <= high
+    assert set(record["leads"]) == {"model", "model, 4 beams"}
     assert [name.split()[0] for name in record["scores"]] == ["model", "model,", "first", "most", "nearest"]
     out, err = capsys.readouterr()
     assert "48 pairs; cut for length: 0 articles, 0 summaries" in out
+    assert re.search(r"model against (first|most|nearest)[a-z0-9 ]*: ROUGE-L [+-]\d+\.\d, 95 % interval [+-]", out)
     assert "The test pairs are few: each moves a score by up to 16.7, so that it can say little." in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err

@@ -11,6 +11,7 @@ from tfm_lib.checkpoints import History
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer
 from tfm_lib.next_token import NO_RULES, Rules
+from tfm_lib.rouge import lead
 from tfm_lib.tasks import Task
 from tfm_lib.vocabulary import Vocabulary
 
@@ -60,11 +61,22 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
         table = scoring.evaluate(summaries, splits, stories, made, others=others, progress=True)
         shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts.append(f"The {name}\n{table}")
+        leads = {}
+        if task.repeats:  # the newsroom needs no interval to tell its models from a baseline
+            baselines = made.summarize([pair.article for pair in splits.test])
+            best = max(baselines, key=lambda row: table.scores[row].rougeL)
+            for way, own in {"model": summaries, **others}.items():
+                leads[way] = lead(own, baselines[best], [pair.summary for pair in splits.test], made.tokenizer)
+                mean, low, high = (100 * value for value in leads[way])
+                texts.append(f"{way} against {best}: ROUGE-L {mean:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}")
         if splits.test != splits.train and len(examples) < FEW:
             each = 100 / len(examples)
             texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
         texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
-        record[name] = table.to_dict() | {"examples": [p._asdict() | {"model": text} for p, text in shown]}
+        record[name] = table.to_dict() | {
+            "leads": leads,
+            "examples": [p._asdict() | {"model": text} for p, text in shown],
+        }
     text = "\n\n".join(texts)
     write_whole(folder / "scores.txt", f"{text}\n".encode())
     write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())

@@ -1,4 +1,4 @@
-"""ROUGE in any language: what counts as a word; and ROUGE-L of all beginnings of a text at once."""
+"""ROUGE in any language: what counts as a word; ROUGE-L of all beginnings of a text at once; how sure a lead is."""
 
 import unicodedata
 from collections import defaultdict
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.scoring import fmeasure
 from rouge_score.tokenizers import DefaultTokenizer
 
@@ -76,3 +78,22 @@ def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[
     common = prefix_lcs(wanted, [token for tokens in given for token in tokens])
     ends = accumulate(map(len, given), initial=0)
     return [fmeasure(common[n] / max(n, 1), common[n] / max(len(wanted), 1)) for n in ends]
+
+
+def lead(
+    summaries: Sequence[str], others: Sequence[str], references: Sequence[str], tokenizer: Tokenizer, draws: int = 2000
+) -> tuple[float, float, float]:
+    """How far the ROUGE-L of summaries is above that of others, of the same texts, and the 95 % interval of it.
+
+    It says what other test pairs would do to the lead, by drawing as many of these with replacement, again and again;
+    it knows nothing of other seeds. Source: Koehn 2004, "Statistical Significance Tests for Machine Translation
+    Evaluation", section 4 (the paired bootstrap).
+    """
+    scorer = RougeScorer(["rougeL"], tokenizer=tokenizer)
+    ours, theirs = (
+        np.array([scorer.score(right, text)["rougeL"].fmeasure for right, text in zip(references, texts, strict=True)])
+        for texts in (summaries, others)
+    )
+    drawn = np.random.default_rng(0).integers(len(references), size=(draws, len(references)))
+    low, high = np.quantile((ours - theirs)[drawn].mean(1), [0.025, 0.975])
+    return float((ours - theirs).mean()), float(low), float(high)
