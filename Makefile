@@ -67,7 +67,8 @@ train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DAT
 	  $(call switch,SHIP,ship)
 
 write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
-## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying; BEAMS=4: beam search; COUNT=3: several of each text
+## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
+## BEAMS=4: beam search; COUNT=3: several of each text
 	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
 	  $(call option,BEAMS,beams) $(call option,COUNT,count)
 
