@@ -79,7 +79,13 @@ WORKS = {
         "1904.09751",
         {"section 3": ("Language Model Decoding", r"top_p")},
     ),
+    "Gu et al. 2016": Work("Incorporating Copying Mechanism in Sequence-to-Sequence Learning", "1603.06393"),
     "Hyyrö 2004": Work("Bit-parallel LCS-length computation revisited"),
+    "Koehn 2004": Work(
+        "Statistical Significance Tests for Machine Translation Evaluation",
+        places={"section 4": ("Paired Bootstrap Resampling", r"paired bootstrap")},
+    ),
+    "Levy et al. 2015": Work("Improving Distributional Similarity with Lessons Learned from Word Embeddings"),
     "Li et al. 2020": Work("PyTorch Distributed: Experiences on Accelerating Data Parallel Training", "2006.15704"),
     "Lin 2004": Work(
         "ROUGE: A Package for Automatic Evaluation of Summaries",
@@ -91,6 +97,11 @@ WORKS = {
             "section 6.2": ("Term frequency and weighting", r"tf-idf"),
             "section 6.4": ("Variant tf-idf functions", r"tf-idf"),
         },
+    ),
+    "See et al. 2017": Work(
+        "Get To The Point: Summarization with Pointer-Generator Networks",
+        "1704.04368",
+        {"section 2.2": ("Pointer-generator network", r"copy|pointer")},
     ),
     "Sennrich et al. 2016": Work(
         "Neural Machine Translation of Rare Words with Subword Units",
@@ -110,6 +121,13 @@ CITED = {
     "attention.AdditiveAttention": ["Bahdanau et al. 2015, appendix A.1.2"],
     "attention.MultiHeadAttention": ["section 5.4", "Vaswani et al. 2017, section 3.2.2"],
     "batches.Batch.of": ["Vaswani et al. 2017, section 3.1"],
+    "copying.Pointer": [
+        'See et al. 2017, "Get To The Point", section 2.2',
+        'Gu et al. 2016, "Incorporating Copying Mechanism"',
+    ],
+    "head_start.word_vectors": [
+        'Levy et al. 2015, "Improving Distributional Similarity with Lessons Learned from Word Embeddings"'
+    ],
     "layers.FeedForward": ["Vaswani et al. 2017, section 3.3"],
     "layers.Residual": ["Vaswani et al. 2017, sections 3.1 and 5.4", "Xiong et al. 2020"],
     "layers.EncoderLayer": ["Vaswani et al. 2017, section 3.1"],
@@ -124,6 +142,7 @@ CITED = {
     "positions.LearnedPositions": ["Gehring et al. 2017, section 3.1"],
     "recipes.paper_rate": ["Vaswani et al. 2017, section 5.3"],
     "recipes.linear_rate": ["Devlin et al. 2019 (BERT), appendix A.2"],
+    "rouge.lead": ['Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation", section 4'],
     "rouge.prefix_lcs": ['Hyyrö 2004, "Bit-parallel LCS-length computation revisited"'],
     "scoring.score": ['Lin 2004, "ROUGE", sections 2 and 3'],
     "scoring.nearest_summaries": ['Manning et al. 2008, "Introduction to Information Retrieval", sections 6.2 to 6.4'],

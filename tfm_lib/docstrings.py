@@ -50,8 +50,8 @@ def docstrings_of_code(code: str | bytes) -> Iterator[str]:
 def pair_of(docstring: str) -> Pair | None:
     """The text below the first line, as far as it is prose, and the first line; None where there are no such two.
 
-    Source: PEP 257, "Multi-line Docstrings": "a summary line [...], followed by a blank line, followed by a more
-    elaborate description".
+    As the chapter of PEP 257 on multi-line docstrings has it: "a summary line [...], followed by a blank line, followed
+    by a more elaborate description".
     """
     first, _, below = docstring.strip().partition("\n\n")
     prose = NO_PROSE.split(below, maxsplit=1)[0]
