@@ -58,10 +58,11 @@ test-browser: site ## the lessons and the web pages in a real browser (ARGS as a
 	@$(call module,ARGS) pytest -m browser -n 0
 
 train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
+## FIELDS=body,subject: what the file calls text and summary
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,MINUTES,minutes) \
+	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,MINUTES,minutes) \
 	  $(call option,STEPS,steps) $(call option,SEED,seed) $(call option,DEVICE,device) \
 	  $(call option,WORKERS,workers) $(call option,COPY,copy) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
 	  $(call switch,SHIP,ship)

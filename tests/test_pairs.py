@@ -52,8 +52,12 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
     ("name", "content", "message"),
     [
         ("a.jsonl", GOOD + b'{"article": "a"', r"a\.jsonl, line 2: not JSON .*one whole JSON object"),
-        ("a.jsonl", GOOD + b"\n" + b'{"article": "a"}', "line 3: the field summary is missing .*article.*rename"),
-        ("a.jsonl", b'{"text": "a", "summary": "b"}', "line 1: the field article is missing .*text, summary"),
+        ("a.jsonl", GOOD + b"\n" + b'{"article": "a"}', "line 3: the field summary is missing .*article.*add it"),
+        (
+            "a.jsonl",
+            b'{"text": "a", "summary": "b"}',
+            "line 1: the field article is missing .*text, summary.*--fields TEXT,SUMMARY",
+        ),
         ("a.jsonl", GOOD + b'{"article": " ", "summary": "b"}', "line 2: article is empty; fill it or drop"),
         ("a.jsonl", GOOD + b'{"article": "a", "summary": 7}', "line 2: summary must be a string, got int"),
         ("a.jsonl", b'{"article": "a", "summary": null}', "line 1: summary must be a string, got NoneType"),

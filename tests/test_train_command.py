@@ -479,3 +479,19 @@ def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeyp
     n = kept.rules.no_repeat_ngram_size
     ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
     assert len(set(ngrams)) == len(ngrams)
+
+
+def test_a_file_may_call_its_fields_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"mail {n},on day {n} the shop sold {n} lamps,{n} Lamps sold" for n in range(20)]
+    Path("mail.csv").write_text("\n".join(["id,body,subject", *rows]))
+    run("--data", "mail.csv", "--steps", "1", "--fields", "body, subject")
+    assert re.search(
+        r"article    on day \d+ the shop sold \d+ lamps\nreference  \d+ Lamps sold", capsys.readouterr().out
+    )
+    with pytest.raises(ValueError, match=r"the field body is missing \(there are: id, subject, x\)"):
+        Path("mail.csv").write_text("id,subject,x\n1,2,3")
+        run("--data", "mail.csv", "--steps", "1", "--fields", "body,subject")
+    for wrong in ("body", "body,", "a,b,c"):
+        with pytest.raises(SystemExit):
+            run("--data", "mail.csv", "--fields", wrong)
+        assert f"wants the names of two fields, such as body,subject, got {wrong}" in capsys.readouterr().err

@@ -30,7 +30,8 @@ def train(args: argparse.Namespace) -> None:
 
     from tfm_lib import runs, tasks
 
-    task = tasks.choose(args.task, args.data, args.seed, args.steps, None if args.copy is None else args.copy == 1)
+    copying = None if args.copy is None else args.copy == 1
+    task = tasks.choose(args.task, args.data, args.seed, args.steps, copying, args.fields)
     path, began = runs.checkpoint_of(task), time.time()
     try:
         if runs.works_together():
@@ -147,6 +148,13 @@ def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
     return read
 
 
+def _fields(text: str) -> list[str]:
+    fields = [field.strip() for field in text.split(",")]
+    if len(fields) != 2 or not all(fields):
+        raise argparse.ArgumentTypeError(f"wants the names of two fields, such as body,subject, got {text}")
+    return fields
+
+
 def _minutes(text: str) -> float:
     try:
         minutes = float(text)
@@ -196,6 +204,12 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         choices=[0, 1],
         help="1: a model that can copy words of the text; 0: one that can't (0, and 1 for a file)",
+    )
+    command.add_argument(
+        "--fields",
+        type=_fields,
+        default=("article", "summary"),
+        help="what the file calls text and summary (article,summary)",
     )
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument(

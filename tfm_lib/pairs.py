@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from tfm_lib.errors import option
+
 
 class Pair(NamedTuple):
     """A text and what it comes down to."""
@@ -18,10 +20,11 @@ class Pair(NamedTuple):
     summary: str
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path, fields: Sequence[str] = Pair._fields) -> list[Pair]:
     """Read pairs from .jsonl, .jsonl.gz, .csv or .parquet with the fields `article` and `summary`.
 
-    Other fields are ignored. Raises ValueError, with file, line and fix, for anything that isn't such a pair.
+    fields: how those two are called in the file. Others are ignored. Raises ValueError, with file, line and fix, for
+    anything that isn't such a pair.
     """
     path = Path(path)
     reader = next((read for ending, read in READERS.items() if path.name.lower().endswith(ending)), None)
@@ -29,19 +32,22 @@ def read_pairs(path: Path) -> list[Pair]:
         raise ValueError(f"{path}: unknown ending; give a file that ends in {', '.join(READERS)}")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; check the path")
-    pairs = [_pair(record, where) for where, record in reader(path)]
+    pairs = [_pair(record, where, fields) for where, record in reader(path)]
     if not pairs:
-        raise ValueError(f"{path}: no pairs in it; give each pair a line with the fields article and summary")
+        raise ValueError(f"{path}: no pairs in it; give each pair a line with the fields {' and '.join(fields)}")
     return pairs
 
 
-def _pair(record: object, where: str) -> Pair:
+def _pair(record: object, where: str, fields: Sequence[str]) -> Pair:
     if not isinstance(record, dict):
-        raise ValueError(f"{where}: expected an object with article and summary, got {type(record).__name__}")
-    for field in Pair._fields:
+        raise ValueError(f"{where}: expected an object with {' and '.join(fields)}, got {type(record).__name__}")
+    for field in fields:
         if field not in record:
             have = ", ".join(map(str, record)) or "none"
-            raise ValueError(f"{where}: the field {field} is missing (there are: {have}); add it or rename one")
+            raise ValueError(
+                f"{where}: the field {field} is missing (there are: {have}); add it, or say which ones hold text and "
+                f"summary: {option('fields', 'TEXT,SUMMARY')}"
+            )
         if not isinstance(record[field], str):
             kind = type(record[field]).__name__
             raise ValueError(f"{where}: {field} must be a string, got {kind}; write it as text or drop the pair")
@@ -54,7 +60,8 @@ def _pair(record: object, where: str) -> Pair:
             ) from error
         if not record[field].strip():
             raise ValueError(f"{where}: {field} is empty; fill it or drop the pair")
-    return Pair(record["article"].strip(), record["summary"].strip())
+    article, summary = (record[field].strip() for field in fields)
+    return Pair(article, summary)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -124,7 +131,7 @@ class Splits(NamedTuple):
     test: list[Pair]
 
 
-def read_splits(path: Path, seed: int = 0) -> Splits:
+def read_splits(path: Path, seed: int = 0, fields: Sequence[str] = Pair._fields) -> Splits:
     """Read the pairs of a folder or file, and their development and test set.
 
     These are the files dev.* and test.* beside train.*; where `path` is any other file, or has neither beside it,
@@ -145,8 +152,8 @@ def read_splits(path: Path, seed: int = 0) -> Splits:
     if len(found) == 1:
         raise ValueError(f"{path}: {found[0].name} is beside it alone; give both {dev.name} and {test.name}")
     if found:
-        return Splits(read_pairs(path), read_pairs(dev), read_pairs(test))
-    return split_pairs(read_pairs(path), seed)
+        return Splits(*(read_pairs(part, fields) for part in (path, dev, test)))
+    return split_pairs(read_pairs(path, fields), seed)
 
 
 def split_pairs(pairs: Sequence[Pair], seed: int = 0) -> Splits:

@@ -61,18 +61,24 @@ class Task:
 
 
 def choose(
-    name: str | None, data: Path | None, seed: int = 0, steps: int | None = None, copying: bool | None = None
+    name: str | None,
+    data: Path | None,
+    seed: int = 0,
+    steps: int | None = None,
+    copying: bool | None = None,
+    fields: Sequence[str] = Pair._fields,
 ) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
     copying: unless it is said, pairs of a file are learned with copying, and all else without.
+    fields: how article and summary are called in the file.
     Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
     """
     if data is not None:
         if name is not None:
             raise ValueError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
-        task = pairs_of_file(data, seed, copying is not False)
+        task = pairs_of_file(data, seed, copying is not False, fields)
         return task if steps is None else task.of_steps(steps)
     if steps is not None:
         raise ValueError("steps are for a file of pairs; the ten pairs and the newsroom have their own number")
@@ -130,9 +136,9 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     )
 
 
-def pairs_of_file(data: Path, seed: int, copying: bool = True) -> Task:
+def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[str] = Pair._fields) -> Task:
     """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores."""
-    splits = read_splits(data, seed)
+    splits = read_splits(data, seed, fields)
     return Task(
         # Other pairs are another run, whatever their file is called.
         name=f"{_stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
