@@ -23,6 +23,7 @@ import torch
 
 from tfm_lib.__main__ import parser
 from tfm_lib.checkpoints import History, load_checkpoint
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.runs import checkpoint_of
 from tfm_lib.scoring import LABELS
 from tfm_lib.tasks import choose
@@ -49,7 +50,7 @@ def run(command: argparse.Namespace, seed: int) -> dict:
         "seed": seed,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": len(vocabulary),
-        "copying": args.copy == 1,
+        "copying": isinstance(model, CopyingTransformer),
         "slots": len(vocabulary.slots),
         "config": asdict(model.config),
         "recipe": asdict(state.recipe) if state else {},
@@ -73,14 +74,17 @@ def page(report: dict, notes: str = "") -> str:
     """The report as Markdown, and notes behind it."""
     runs, first = report["runs"], report["runs"][0]
     config, recipe = first["config"], first["recipe"]
-    copies = f"It copies, with {first['slots']} slots for a story's unknown words. " if first.get("copying") else ""
+    copies = "It copies. " if first.get("copying") else ""
+    if first.get("slots"):
+        copies = f"It copies, with {first['slots']} slots for a story's unknown words. "
     made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
     made += [""] if made else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
     lines = [
         f"# {report['title']}",
         "",
-        f"At most {report['minutes']:g} minutes of training on {report['threads']} CPU threads, {count}. "
+        f"{report['minutes']:g} minutes of training on {report['threads']} CPU threads were asked for, or fewer by the "
+        f"number of steps; the table has what it took. {count[0].upper()}{count[1:]}. "
         "Written by `benchmarks/training.py`. A load beyond the number of threads means that other work had its "
         "share of the cores: on a quiet machine the same minutes hold more steps.",
         "",
