@@ -60,7 +60,7 @@ def run(
     examples = task.training_examples(vocabulary)
     first = team is training or team.is_first()
     with nullcontext() if team is training else team.joined(device):
-        size, vectors = task.model["d_model"], None
+        size, vectors, batches = task.model["d_model"], None, len(plan_batches(examples, task.recipe.max_tokens))
         if kept is None and task.head_start:
             vectors = word_vectors(examples.articles, len(vocabulary), size, task.recipe.seed)
         if kept is None and task.measured:
@@ -68,12 +68,13 @@ def run(
             trial = _new_model(task, vocabulary, vectors, device)
             left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
             steps = team.steps_within(left, trial, examples, task.recipe)
-            most = PASSES * len(plan_batches(examples, task.recipe.max_tokens))
+            most = PASSES * batches
             task, limit = task.of_steps(min(steps, most)), 1.5 * minutes
             if first and steps > most:
                 print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
             elif first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
+        task = task.of_passes(task.recipe.steps / batches)
         model = kept.model if kept else _new_model(task, vocabulary, vectors, device)
         recipe = kept.state.recipe if kept and kept.state else task.recipe
         if first:

@@ -16,6 +16,8 @@ WARM_UP = 100  # steps, of a run on pairs of a file
 READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
 PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
+OFTEN = 5  # from so many passes on, dropout and label smoothing are these, against learning by heart
+DROPPED, SMOOTHED = 0.2, 0.1
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
@@ -38,6 +40,7 @@ class Task:
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
     repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
     head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
+    by_passes: bool = False  # dropout and label smoothing are more where pairs are read `OFTEN`
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -58,6 +61,13 @@ class Task:
         """The same with so many steps, of which the first ones warm up."""
         recipe = replace(self.recipe, steps=steps, warmup_steps=min(WARM_UP, steps))
         return replace(self, recipe=recipe, measured=False)
+
+    def of_passes(self, passes: float) -> "Task":
+        """The same for a model that reads its pairs so often."""
+        if not self.by_passes or passes < OFTEN:
+            return self
+        model, recipe = self.model | {"dropout": DROPPED}, replace(self.recipe, label_smoothing=SMOOTHED)
+        return replace(self, model=model, recipe=recipe)
 
 
 def choose(
@@ -147,7 +157,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
         max_article=READ,
         max_summary=WRITTEN,
         model={"d_model": 128, "num_heads": 4, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
-        | {"norm_first": True},  # with a dropout of 0.1, as in the paper
+        | {"norm_first": True},  # with a dropout of 0.1, as in the paper, unless pairs are read `OFTEN`
         recipe=Recipe(
             steps=WARM_UP,
             peak_rate=4e-3,
@@ -161,6 +171,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
         copying=copying,
         repeats=(0, 2, 3),
         head_start=True,
+        by_passes=True,
     )
 
 
