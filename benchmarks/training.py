@@ -2,10 +2,10 @@
 
     python benchmarks/training.py newsroom "The newsroom" --task newsroom
     python benchmarks/training.py newsroom_copying "The newsroom, by a model that copies" --task newsroom --copy 1
-    python benchmarks/training.py real_text "Real text: arXiv abstracts and their titles (CC0)" --data FOLDER
+    python benchmarks/training.py real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
 
 It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
-this script, the page made of them, and of what NAME_notes.md says of it, to NAME.md.
+this script, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
 """
 
 import argparse
@@ -16,19 +16,25 @@ import shlex
 import sys
 from dataclasses import asdict
 from datetime import date
+from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
+from types import SimpleNamespace
 
 import torch
 
 from tfm_lib.__main__ import parser
-from tfm_lib.checkpoints import History, load_checkpoint
+from tfm_lib.checkpoints import Checkpoint, History, load_checkpoint
 from tfm_lib.copying import CopyingTransformer
+from tfm_lib.decoding import greedy
 from tfm_lib.runs import checkpoint_of
 from tfm_lib.scoring import LABELS
-from tfm_lib.tasks import choose
+from tfm_lib.show.plots import learning_curve
+from tfm_lib.tasks import Task, choose
+from tfm_lib.tracing import copied_from
 
 HERE = Path(__file__).parent
+POINTS = 50  # of a learning curve
 
 
 def run(command: argparse.Namespace, seed: int) -> dict:
@@ -43,9 +49,11 @@ def run(command: argparse.Namespace, seed: int) -> dict:
     args.run(args)
     load.append(os.getloadavg()[0])
     after = os.times()
-    path = checkpoint_of(choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1))
-    folder, (model, vocabulary, state, _) = path.parent, load_checkpoint(path)
-    history = History.load(folder / "history.json")
+    task = choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1)
+    path = checkpoint_of(task)
+    kept, history = load_checkpoint(path), History.load(path.with_name("history.json"))
+    model, vocabulary, state, _ = kept
+    scores = without_articles(json.loads(path.with_name("scores.json").read_text()))
     return {
         "seed": seed,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -59,7 +67,8 @@ def run(command: argparse.Namespace, seed: int) -> dict:
         "loss": mean(history.loss[-50:]),
         "cpu_seconds": after.user + after.system - before.user - before.system,  # scoring included
         "load": load,
-    } | without_articles(json.loads((folder / "scores.json").read_text()))
+        "curve": curve(history),
+    } | with_copied(scores, task, kept)
 
 
 def without_articles(record: dict) -> dict:
@@ -68,6 +77,41 @@ def without_articles(record: dict) -> dict:
     for scores in test_sets.values():
         scores["examples"] = [{key: one[key] for key in ("summary", "model")} for one in scores["examples"]]
     return {"seconds": record["seconds"], "test_sets": test_sets}
+
+
+def curve(history: History) -> dict[str, list[float]]:
+    """The history as so few means that a report can hold them, each at the last of its steps."""
+    size = -(-len(history.step) // POINTS)
+    ends = range(size, len(history.step) + 1, size)
+    return {"step": [*ends], "loss": [round(mean(history.loss[end - size : end]), 4) for end in ends]}
+
+
+def with_copied(record: dict, task: Task, kept: Checkpoint) -> dict:
+    """The same, with what was copied in bold in what a copying model wrote."""
+    if isinstance(kept.model, CopyingTransformer):
+        model = kept.model.eval()
+        for name, (splits, _) in task.test_sets().items():
+            examples = record["test_sets"][name]["examples"]
+            ids = task.encode(splits.test[: len(examples)], kept.vocabulary)
+            for example, article, words in zip(examples, ids.articles, ids.words, strict=True):
+                src = torch.tensor([article])
+                tokens = greedy(model, src, task.max_summary, rules=kept.rules)
+                copied = (copied_from(model, src, tokens).share[0] > 0.5).tolist()
+                texts = [kept.vocabulary.decode(tokens[0, :end], words) for end in range(len(copied) + 1)]
+                if texts[-1] != example["model"]:
+                    raise ValueError(f"wrote {texts[-1]!r} once more, and {example['model']!r} before")
+                example["copied"] = in_bold(texts, copied)
+    return record
+
+
+def in_bold(texts: list[str], marked: list[bool]) -> str:
+    """Markdown of texts[-1], which grew text by text, with those pieces in bold that came where `marked` says so."""
+    pieces = [(texts[i + 1][len(texts[i]) :], bold) for i, bold in enumerate(marked)]
+    runs = [("".join(piece for piece, _ in run), bold) for bold, run in groupby(pieces, key=lambda piece: piece[1])]
+    return "".join(
+        f"{' ' * (len(run) - len(run.lstrip()))}**{run.strip()}**" if bold and run.strip() else run
+        for run, bold in runs
+    )
 
 
 def page(report: dict, notes: str = "") -> str:
@@ -91,8 +135,8 @@ def page(report: dict, notes: str = "") -> str:
         f"A model of {first['parameters']:,} parameters (d_model {config['d_model']}, "
         f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
         f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} tokens in lower case; "
-        f"articles are cut at {config['max_length']} tokens; dropout {config['dropout']:g}; batches of "
-        f"{recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. {copies}Greedy decoding.",
+        f"articles are cut at {config['max_length']} tokens; dropout {config['dropout']:g}, label smoothing "
+        f"{recipe['label_smoothing']:g}; batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. {copies}Greedy decoding.",
         "",
         *made,
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
@@ -118,9 +162,12 @@ def page(report: dict, notes: str = "") -> str:
                 "",
                 f"Lead of the {way}, over the best baseline, in ROUGE-L: {intervals}, a seed each (95 % interval).",
             ]
-        lines += ["", f"Its first five, by seed {first['seed']}:", ""]
+        marked = ", in bold what it copied" if first.get("copying") and "copied" in scores["examples"][0] else ""
+        lines += ["", f"Its first five, by seed {first['seed']}{marked}:", ""]
         for example in scores["examples"]:
-            lines += [f"- reference: {example['summary']}", f"  model: {example['model']}"]
+            lines += [f"- reference: {example['summary']}", f"  model: {example.get('copied', example['model'])}"]
+    if "curve" in first:
+        lines += ["", f"![The loss of each seed over its steps]({report['name']}.png)"]
     return "\n".join(lines) + "\n" + (f"\n{notes}" if notes else "")
 
 
@@ -148,6 +195,7 @@ def main() -> None:
     command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = command.parse_args()
     report = {
+        "name": args.name,
         "title": args.title,
         "date": date.today().isoformat(),
         "command": f"`python {shlex.join(['benchmarks/training.py', *sys.argv[1:]])}`",
@@ -158,6 +206,8 @@ def main() -> None:
     }
     for seed in args.seeds:
         report["runs"].append(run(args, seed))
+        curves = {f"seed {done['seed']}": SimpleNamespace(**done["curve"]) for done in report["runs"]}
+        learning_curve(curves).savefig(HERE / f"{args.name}.png")
         (HERE / f"{args.name}.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
         (HERE / f"{args.name}.md").write_text(page(report, notes_of(args.name)))
 

@@ -461,6 +461,19 @@ def test_few_pairs_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, capsys
     )
 
 
+def test_pairs_that_are_read_often_are_learned_with_more_dropout_and_smoothing() -> None:
+    data = write_pairs(Path("shop.jsonl"), 40)
+    task = tasks.pairs_of_file(data, 0)
+    batches = len(plan_batches(task.training_examples(task.vocabulary()), task.recipe.max_tokens))
+    for steps, dropout, smoothing in ((5 * batches - 1, 0.1, 0.0), (5 * batches, 0.2, 0.1)):
+        run("--data", str(data), "--steps", str(steps), "--replace")
+        model, _, state, _ = checkpoints.load_checkpoint(checkpoint_of("shop"))
+        assert state is not None and state.finished
+        assert (model.config.dropout, state.recipe.label_smoothing) == (dropout, smoothing)
+    newsroom = tasks.newsroom(0)
+    assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
+
+
 def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let development like what the first rule writes least and the last most, until a table is to be made."""
     liked = iter([0.1, 0.2, 0.3])
