@@ -230,7 +230,9 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11, section 3 |": lesson_11_is_the_last,
         "| 11, section 6 |": lesson_11_is_the_last,
         "| 11, section 7 |": lesson_11_is_the_last,
-        "draw such a range from every test set, and 95 % of them hold": lambda: abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4,
+        "draw such a range from every test set, and 95 % of them hold": lambda: (
+            abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
+        ),
         "(rows D to 2 D)": NAMES,
         "(rows 2 D to 3 D)": NAMES,
     },
