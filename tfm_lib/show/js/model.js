@@ -1,0 +1,342 @@
+// The models that ship with tfm_lib in plain JavaScript: their files read directly, one text computed at a time.
+//
+// The files of this folder are plain scripts that follow one another, without import, export or build step.
+// tfm_lib/show/scripts.py joins them: to a module for notebooks, to a classic script for pages, where file:// allows
+// no module. All have the names of tfm_lib, in camelCase; what stands in a checkpoint has the names that it has there.
+//
+// A vector is a Float32Array; (S, D) is an array of S vectors of width D. T target positions, S source positions,
+// D d_model, H heads, V vocabulary.
+
+/** The sum of products between two places; four sums in double precision, which a processor adds side by side. */
+function dot(one, other, from = 0, to = one.length) {
+  let a = 0, b = 0, c = 0, d = 0;
+  for (let i = from; i < to; i += 4) {
+    a += one[i] * other[i];
+    b += one[i + 1] * other[i + 1];
+    c += one[i + 2] * other[i + 2];
+    d += one[i + 3] * other[i + 3];
+  }
+  return a + b + c + d;
+}
+
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+
+function softmax(scores) {
+  const most = Math.max(...scores), shares = scores.map((score) => Math.exp(score - most)), total = sum(shares);
+  return shares.map((share) => share / total);
+}
+
+function logSoftmax(logits) {
+  const most = Math.max(...logits), logTotal = most + Math.log(sum(logits.map((logit) => Math.exp(logit - most))));
+  return logits.map((logit) => logit - logTotal);
+}
+
+let watcher = null;
+
+/**
+ * What each part of a model computes while `run` runs, by its name in PyTorch, {"encoder.layers.0": (S, D), ...}, with
+ * "decoder.layers.0.cross_attention.weights": (T, H, S) of each attention. The decoder adds a row a token.
+ */
+function record(run) {
+  const outputs = {}, before = watcher;
+  watcher = (name, rows) => (outputs[name] ??= []).push(...rows);
+  try {
+    run();
+  } finally {
+    watcher = before;
+  }
+  return outputs;
+}
+
+/** A part of the model: `build` takes its tensors and gives its forward pass, which `record` sees. */
+function part(build) {
+  return (tensors, ...sizes) => {
+    const forward = build(tensors, ...sizes);
+    return (...inputs) => {
+      const output = forward(...inputs);
+      watcher?.(tensors.name, output);
+      return output;
+    };
+  };
+}
+
+// ---- Layers: (T, D) -> (T, D) ----
+
+const linear = part((tensors) => {
+  const weight = tensors.rows("weight"), bias = tensors.vector("bias"); // (out, in), (out,)
+  return (x) => x.map((vector) => bias.map((b, i) => b + dot(weight[i], vector)));
+});
+
+const layerNorm = part((tensors) => {
+  const weight = tensors.vector("weight"), bias = tensors.vector("bias");
+  return (x) => x.map((vector) => {
+    const mean = sum(vector) / vector.length, centered = vector.map((value) => value - mean);
+    const deviation = Math.sqrt(dot(centered, centered) / vector.length + 1e-5);
+    return centered.map((value, i) => (value / deviation) * weight[i] + bias[i]);
+  });
+});
+
+/** Takes queries (T, D), the vectors of which keys and values are made (S, D), and keys and values from before. */
+const multiHeadAttention = part((tensors, numHeads) => {
+  const [queryProj, keyProj, valueProj, outputProj] =
+    ["query", "key", "value", "output"].map((role) => linear(tensors.part(`${role}_proj`)));
+
+  function attend(query, key, value) { // the heads lie side by side in each vector
+    const mixed = new Float32Array(query.length), width = query.length / numHeads, weights = []; // (H, S)
+    for (let start = 0; start < query.length; start += width) {
+      const end = start + width;
+      const shares = softmax(key.map((one) => dot(query, one, start, end) / Math.sqrt(width))); // (S,)
+      shares.forEach((share, s) => {
+        for (let i = start; i < end; i++) mixed[i] += share * value[s][i];
+      });
+      weights.push(shares);
+    }
+    watcher?.(`${tensors.name}.weights`, [weights]);
+    return mixed;
+  }
+
+  return (x, source, cache = { key: [], value: [] }) => {
+    cache.key.push(...keyProj(source));
+    cache.value.push(...valueProj(source));
+    return outputProj(queryProj(x).map((query) => attend(query, cache.key, cache.value)));
+  };
+});
+
+const feedForward = part((tensors) => {
+  const expand = linear(tensors.part("expand")), contract = linear(tensors.part("contract"));
+  return (x) => contract(expand(x).map((vector) => vector.map((value) => Math.max(0, value))));
+});
+
+const residual = part((tensors) => {
+  const norm = layerNorm(tensors.part("norm"));
+  return (x, sublayer) => {
+    const added = sublayer(norm(x)); // pre-norm
+    return x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
+  };
+});
+
+const encoderLayer = part((tensors, numHeads) => {
+  const selfAttention = multiHeadAttention(tensors.part("self_attention"), numHeads);
+  const aroundSelfAttention = residual(tensors.part("around_self_attention"));
+  const network = feedForward(tensors.part("feed_forward"));
+  const aroundFeedForward = residual(tensors.part("around_feed_forward"));
+  return (x) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y)), network);
+});
+
+const decoderLayer = part((tensors, numHeads) => {
+  const selfAttention = multiHeadAttention(tensors.part("self_attention"), numHeads);
+  const aroundSelfAttention = residual(tensors.part("around_self_attention"));
+  const crossAttention = multiHeadAttention(tensors.part("cross_attention"), numHeads);
+  const aroundCrossAttention = residual(tensors.part("around_cross_attention"));
+  const network = feedForward(tensors.part("feed_forward"));
+  const aroundFeedForward = residual(tensors.part("around_feed_forward"));
+  return (x, memory, { own, cross }) => {
+    x = aroundSelfAttention(x, (y) => selfAttention(y, y, own));
+    x = aroundCrossAttention(x, (y) => crossAttention(y, memory, cross));
+    return aroundFeedForward(x, network);
+  };
+});
+
+// ---- The model ----
+
+/** Ids (T,), of which the first one stands at position `past` -> (T, D): scaled embedding plus sinusoids. */
+const inputEmbedding = part((tensors, tokens, { d_model, max_length }) => (ids, past = 0) => {
+  const end = past + ids.length;
+  if (!ids.length || end > max_length) {
+    throw new RangeError(`a text must have 1 to ${max_length} tokens, got ${end}; write something, or shorten it`);
+  }
+  const wave = (angle, i) => (i % 2 ? Math.cos(angle) : Math.sin(angle)); // by turns
+  return ids.map((id, t) => tokens[id].map((value, i) =>
+    value * Math.sqrt(d_model) + wave((past + t) * 10000 ** (-2 * (i >> 1) / d_model), i)));
+});
+
+/** Ids (S,) -> memory (S, D). */
+const encoder = part((tensors, tokens, config) => {
+  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = layerNorm(tensors.part("norm"));
+  const layers = tensors.parts("layers", config.num_encoder_layers).map((one) => encoderLayer(one, config.num_heads));
+  return (ids) => norm(layers.reduce((x, layer) => layer(x), embedding(ids)));
+});
+
+/** One token after the other, ids (T,), so that there is no future to hide; memory (S, D), a cache -> (T, D). */
+const decoder = part((tensors, tokens, config) => {
+  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = layerNorm(tensors.part("norm"));
+  const layers = tensors.parts("layers", config.num_decoder_layers).map((one) => decoderLayer(one, config.num_heads));
+  return (ids, memory, cache) => ids.flatMap((id) => {
+    const past = cache[0].own.key.length, unseen = past ? [] : memory; // later its keys and values are in the cache
+    return norm(layers.reduce((x, layer, i) => layer(x, unseen, cache[i]), embedding([id], past)));
+  });
+});
+
+/** For each decoder layer the keys and values (T, D) of its own tokens and, from the first token on, of the memory. */
+function decoderCache(numLayers) {
+  const empty = () => ({ key: [], value: [] });
+  return Array.from({ length: numLayers }, () => ({ own: empty(), cross: empty() }));
+}
+
+class Transformer {
+  constructor(tensors, config) {
+    this.config = config;
+    this.tokens = tensors.part("encoder.embedding.tokens").rows("weight"); // one table for source, target and output
+    this.encoder = encoder(tensors.part("encoder"), this.tokens, config);
+    this.decoder = decoder(tensors.part("decoder"), this.tokens, config);
+  }
+
+  /** src (S,) -> memory (S, D). */
+  encode(src) {
+    return this.encoder(src);
+  }
+
+  /** New tokens tgt (T,), memory, and the cache of those before -> logits of every next token (T, V). */
+  decode(tgt, memory, cache = decoderCache(this.config.num_decoder_layers)) {
+    return this.decoder(tgt, memory, cache).map((x) => this.output(x));
+  }
+
+  output(x) {
+    return new Float32Array(this.tokens.length).map((_, token) => dot(this.tokens[token], x));
+  }
+}
+
+/** x (T, D), keys (S, D) -> for each position the gate before its sigmoid, and weights over the source (S,). */
+const pointer = part((tensors) => {
+  const queryProj = linear(tensors.part("query_proj")), gate = linear(tensors.part("gate"));
+  const weights = (query, keys) => softmax(keys.map((key) => dot(query, key) / Math.sqrt(key.length)));
+  return (x, keys) => x.map((one) => ({ gate: gate([one])[0][0], weights: weights(queryProj([one])[0], keys) }));
+});
+
+/** p = (1 - g) softmax(logits) + g attention over the source's words; its logits are log p. See tfm_lib/copying.py. */
+class CopyingTransformer extends Transformer {
+  constructor(tensors, config) {
+    super(tensors, config);
+    this.keyProj = linear(tensors.part("pointer.key_proj"));
+    this.pointer = pointer(tensors.part("pointer"));
+  }
+
+  /** src (S,) -> states (S, D), keys (S, D) by which words are found to copy, and the words' ids (S,). */
+  encode(src) {
+    const states = super.encode(src);
+    return { states, keys: this.keyProj(states), ids: src };
+  }
+
+  decode(tgt, { states, keys, ids }, cache = decoderCache(this.config.num_decoder_layers)) {
+    const x = this.decoder(tgt, states, cache), pointed = this.pointer(x, keys);
+    return x.map((vector, t) => logMixture(this.output(vector), pointed[t], ids));
+  }
+}
+
+/** Each word's log p (V,): its part of the softmax, and the weights of all places at which it stands in the source. */
+function logMixture(logits, { gate, weights }, ids) {
+  const mixture = logSoftmax(logits).map((logProb) => logProb + Math.log(sigmoid(-gate)));
+  ids.forEach((id, s) => {
+    mixture[id] = Math.log(Math.exp(mixture[id]) + sigmoid(gate) * weights[s]);
+  });
+  return mixture;
+}
+
+// ---- Words ----
+
+const WORDS = /[[\].,!?;:]|[^\p{White_Space}[\].,!?;:]+/gu; // \s would take U+FEFF for white space, and not U+0085
+const AROUND = /^[\p{White_Space}\x1c-\x1f]+|[\p{White_Space}\x1c-\x1f]+$/gu; // what Python's strip takes away
+
+/** In lower case, letter by letter: of a whole word JavaScript would write a last sigma differently. */
+const asWritten = (word) => [...word].map((letter) => letter.toLowerCase()).join("");
+
+/** Words to ids and back. Slots stand for the first unknown words of an article, for a model that copies. */
+class Vocabulary {
+  constructor({ model, special_tokens = ["[pad]", "[start]", "[eos]", "[unk]"] }) {
+    this.idOf = new Map(Object.entries(model.vocab)); // an object would find "constructor", too
+    this.words = []; // by id
+    this.idOf.forEach((id, word) => (this.words[id] = word));
+    [this.padId, this.startId, this.eosId, this.unknownId, ...this.slots] = special_tokens.map((token) =>
+      this.idOf.get(token));
+  }
+
+  /** The ids of a text, without start and eos, with the slots of `words`. */
+  encode(text, words = []) {
+    const slotOf = new Map(words.slice(0, this.slots.length).map((word, i) => [word, this.slots[i]]));
+    const written = (text.replace(AROUND, "").match(WORDS) ?? []).map(asWritten);
+    return written.map((word) => this.idOf.get(word) ?? slotOf.get(word) ?? this.unknownId);
+  }
+
+  /** The text of ids: pad, start and eos vanish, a slot reads as one of `words`. */
+  decode(ids, words = []) {
+    const shown = ids.filter((id) => ![this.padId, this.startId, this.eosId].includes(id));
+    const joined = shown.map((id) => {
+      const slot = this.slots.indexOf(id), word = this.words[id];
+      return (/^[.,!?]/.test(word) ? "" : " ") + (slot < 0 ? word : words[slot] ?? this.words[this.unknownId]);
+    });
+    return joined.join("").trim();
+  }
+
+  /** The words of a text that this vocabulary cannot write, as they stand there, but for `words`, with slots. */
+  unknownWords(text, words = []) {
+    const unknown = (text.match(WORDS) ?? []).filter((word) => !this.idOf.has(asWritten(word)));
+    return unknown.filter((word) => !words.includes(asWritten(word)));
+  }
+
+  /** The unknown words of an article, each once, in the order and number of the slots that stand for them. */
+  slotWords(text) {
+    return [...new Set(this.unknownWords(text).map(asWritten))].slice(0, this.slots.length);
+  }
+}
+
+// ---- What ships ----
+
+/** The bytes that base64 stands for. */
+function fromBase64(text) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i); // Uint8Array.from takes ten times as long
+  return bytes;
+}
+
+/** Half precision to single: exponent and fraction move to their places, and 2^112 makes up for the other bias. */
+function fromHalves(halves) {
+  const bits = new Uint32Array(halves).map((half) => ((half & 0x8000) << 16) | ((half & 0x7fff) << 13));
+  return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
+}
+
+/** The tensors of a safetensors file whose names begin with `name`. */
+class Tensors {
+  constructor(header, content, name = "") {
+    Object.assign(this, { header, content, name });
+  }
+
+  part(name) {
+    return new Tensors(this.header, this.content, this.name ? `${this.name}.${name}` : name);
+  }
+
+  parts(name, length) {
+    return Array.from({ length }, (_, i) => this.part(`${name}.${i}`));
+  }
+
+  vector(name) {
+    const { dtype, data_offsets } = this.header[`model.${this.name}.${name}`];
+    if (dtype !== "F16") throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
+    return fromHalves(new Uint16Array(this.content.slice(...data_offsets).buffer));
+  }
+
+  rows(name) {
+    const [length, width] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
+    return Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width));
+  }
+}
+
+// What the shipped models have in common. Another one is refused, not computed wrongly.
+const KIND = {
+  norm_first: true, activation: "relu", positions: "sinusoidal", interleaved: true, position_offset: 0,
+  embed_scale: null, embed_norm: false, tied: true, logits_bias: false,
+};
+
+/** The bytes of a shipped file -> its model, its vocabulary, and the rules by which it writes. */
+function loadCheckpoint(bytes) {
+  const size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
+  const { __metadata__: about, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
+  const [, text] = about.checkpoint.match(/^\w+ (.*)$/s); // a checksum stands before it
+  const { config, copying, vocabulary, rules } = JSON.parse(text);
+  for (const [name, value] of Object.entries(KIND)) {
+    if (config[name] !== value) throw new Error(`${name} is ${config[name]} in this model; here it must be ${value}`);
+  }
+  const tensors = new Tensors(header, bytes.subarray(8 + size));
+  const model = new (copying ? CopyingTransformer : Transformer)(tensors, config);
+  return { model, vocabulary: new Vocabulary(JSON.parse(vocabulary)), rules };
+}
