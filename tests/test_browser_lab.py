@@ -15,7 +15,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -23,6 +22,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.proof import cells
+from tests.times import Answer, report
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lab import FOLDER, ROOT, add_lessons
 from tfm_lib.show.live import VIEW
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 NAMES = [path.stem for path in sorted(FOLDER.glob("*.ipynb"))]
 WINDOW = {"width": 1300, "height": 2500}
 STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for an answer
-SLOW = 2000  # milliseconds until a control answers that no machine needs; on two idle cores it is a tenth of a second
+GOAL = 200  # milliseconds until a control answers; on two idle cores it is a tenth of a second
 # All cells are in the page, also those out of sight; and nobody is asked whether to fetch news.
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},
@@ -199,15 +199,6 @@ def has_grown(cell) -> None:
     assert bytes(shown) != live_curve(int(steps[1])).widget.children[0].value
 
 
-def report(waited: dict[str, dict[str, list[float]]], file: Path) -> None:
-    """Write how many milliseconds the answers took, by control and knob; AssertionError for a slow one."""
-    rows = [(control, knob, median(times), max(times)) for control, of in waited.items() for knob, times in of.items()]
-    lines = ["| control | knob | median ms | worst ms |", "|---|---|---:|---:|"]
-    lines += [f"| {control} | {knob} | {usual:.0f} | {worst:.0f} |" for control, knob, usual, worst in rows]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert [row for row in rows if row[2] > SLOW] == []
-
-
 def take_pictures(page, folder: Path, lesson: str) -> None:
     """The whole lesson, a screen at a time."""
     lessons = page.locator(".jp-NotebookPanel:visible .jp-WindowedPanel-outer")
@@ -235,7 +226,7 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
         assert all(cell["execution_count"] for cell in saved) and VIEW not in str(outputs)
         shown = page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
         assert shown.count() == len(saved)
-        questions, waited = read_lesson(FOLDER / f"{lesson}.ipynb"), {}
+        questions, answers = read_lesson(FOLDER / f"{lesson}.ipynb"), []
         for number, function, call in live_calls(saved):
             cell = shown.nth(number)
             if function == "quiz":
@@ -244,9 +235,9 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
             elif function == "live_curve":
                 has_grown(cell)
             else:
-                waited[function] = move_every_knob(cell)
-        if waited:
-            report(waited, folder / f"{lesson}_answers.md")
+                answers += [Answer(function, knob, times, GOAL) for knob, times in move_every_knob(cell).items()]
+        if answers:
+            report(answers, folder / f"{lesson}_answers.md")
     finally:
         take_pictures(page, folder, lesson)
 

@@ -3,4 +3,5 @@
 figure -> plots, ribbons, drawings                         pictures
 live -> screen -> softmax_controls, sinusoid_control,      pictures that follow a knob,
         live_curve, newsdesk -> summarizer_controls        or a run
+scripts, js/                                               the models that ship in JavaScript, for notebooks and pages
 """

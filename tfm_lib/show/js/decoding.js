@@ -23,14 +23,15 @@ function forbid(logits, written, eosId, { min_new_tokens = 0, no_repeat_ngram_si
 }
 
 /** What `sample` draws from, (V,) -> (V,): divided by the temperature, the topK most likely, topP together. */
-function nextTokenProbs(logits, { temperature = 1, topK = logits.length, topP = 1 } = {}) {
-  if (!(temperature > 0 && topK >= 1 && topP > 0 && topP <= 1)) {
-    const got = `got ${temperature}, ${topK} and ${topP}`;
-    throw new RangeError(`temperature must be positive, topK at least 1 and topP in (0, 1], ${got}; leave them out`);
+function nextTokenProbs(logits, { temperature = 1, topK = null, topP = null } = {}) {
+  if (!(temperature > 0 && (topK ?? 1) >= 1 && (topP ?? 1) > 0 && (topP ?? 1) <= 1)) {
+    const got = `got ${temperature}, ${topK} and ${topP}; leave out what is not wanted`;
+    throw new RangeError(`temperature must be positive, topK at least 1 and topP in (0, 1], ${got}`);
   }
   const scores = logits.map((logit) => logit / temperature), order = ranking(scores);
-  const least = scores[order[Math.min(topK, order.length) - 1]];
+  const least = scores[order[Math.min(topK ?? Infinity, order.length) - 1]];
   const probs = softmax(scores.map((score) => (score < least ? -Infinity : score)));
+  if (topP === null) return probs;
   let moreLikely = 0; // what all tokens before it have together
   for (const token of order) {
     const probability = probs[token];

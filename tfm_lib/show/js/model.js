@@ -9,13 +9,14 @@
 
 /** The sum of products between two places; four sums in double precision, which a processor adds side by side. */
 function dot(one, other, from = 0, to = one.length) {
-  let a = 0, b = 0, c = 0, d = 0;
-  for (let i = from; i < to; i += 4) {
+  let a = 0, b = 0, c = 0, d = 0, i = from;
+  for (; i + 3 < to; i += 4) {
     a += one[i] * other[i];
     b += one[i + 1] * other[i + 1];
     c += one[i + 2] * other[i + 2];
     d += one[i + 3] * other[i + 3];
   }
+  for (; i < to; i++) a += one[i] * other[i];
   return a + b + c + d;
 }
 
@@ -245,8 +246,8 @@ const asWritten = (word) => [...word].map((letter) => letter.toLowerCase()).join
 class Vocabulary {
   constructor({ model, special_tokens = ["[pad]", "[start]", "[eos]", "[unk]"] }) {
     this.idOf = new Map(Object.entries(model.vocab)); // an object would find "constructor", too
-    this.words = []; // by id
-    this.idOf.forEach((id, word) => (this.words[id] = word));
+    this.pieces = []; // by id
+    this.idOf.forEach((id, piece) => (this.pieces[id] = piece));
     [this.padId, this.startId, this.eosId, this.unknownId, ...this.slots] = special_tokens.map((token) =>
       this.idOf.get(token));
   }
@@ -262,10 +263,10 @@ class Vocabulary {
   decode(ids, words = []) {
     const shown = ids.filter((id) => ![this.padId, this.startId, this.eosId].includes(id));
     const joined = shown.map((id) => {
-      const slot = this.slots.indexOf(id), word = this.words[id];
-      return (/^[.,!?]/.test(word) ? "" : " ") + (slot < 0 ? word : words[slot] ?? this.words[this.unknownId]);
+      const slot = this.slots.indexOf(id), piece = this.pieces[id];
+      return (/^[.,!?]/.test(piece) ? "" : " ") + (slot < 0 ? piece : words[slot] ?? this.pieces[this.unknownId]);
     });
-    return joined.join("").trim();
+    return joined.join("").replace(/^ /, "");
   }
 
   /** The words of a text that this vocabulary cannot write, as they stand there, but for `words`, with slots. */

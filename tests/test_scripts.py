@@ -1,0 +1,46 @@
+"""The course's JavaScript as notebooks and pages get it. What it computes is proven in test_browser_model.py."""
+
+import re
+from base64 import b64decode
+
+import pytest
+
+from tfm_lib.pretrained import SHIPPED
+from tfm_lib.show.scripts import DECLARED, JS, MODEL, classic_script, module, weights_script
+
+
+@pytest.fixture
+def files(tmp_path):
+    sources = {
+        "a.js": "// A file.\nconst own = 1;\nfunction one() {\n  function inner() {}\n}\n",
+        "b.js": "class Two {\n}\nfunction* three() {}\n",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).write_text(source)
+    return [tmp_path / name for name in sources]
+
+
+def test_a_module_exports_what_the_files_declare(files):
+    source = "\n".join(file.read_text() for file in files)
+    assert module(files) == f"{source}\nexport {{ one, Two, three }};\n"
+
+
+def test_a_classic_script_keeps_all_names_but_one_to_itself(files):
+    source = "\n".join(file.read_text() for file in files)
+    wrapped = f'const course = (() => {{\n"use strict";\n{source}\nreturn {{ one, Two, three }};\n}})();\n'
+    assert classic_script("course", files) == wrapped
+
+
+def test_a_script_of_weights_holds_the_file():
+    name, text = weights_script("newsroom", SHIPPED).removesuffix('";\n').split(' = "')
+    assert name == "const newsroom" and b64decode(text, validate=True) == SHIPPED.read_bytes()
+
+
+def test_the_scripts_can_be_joined_and_ask_nobody():
+    sources = {file.name: file.read_text(encoding="utf-8") for file in JS.glob("*.js")}
+    assert {file.name for file in MODEL} <= sources.keys()
+    names = [name for source in sources.values() for name in DECLARED.findall(source)]
+    assert len(names) == len({*names})
+    for name, source in sources.items():
+        found = re.findall(r"^(?:import|export)\b|\b(?:fetch|XMLHttpRequest|WebSocket|https?)\b|import\(", source, re.M)
+        assert found == [], name
