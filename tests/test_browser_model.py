@@ -224,6 +224,21 @@ def test_beam_search_can_be_followed_step_by_step(page):
     assert chosen["total"] == pytest.approx(log_probs.sum().item(), abs=NEAR)
 
 
+def test_a_writer_and_its_copy_go_on_apart_from_each_other(page):
+    """Also where nothing is written yet."""
+    apart = """src => {
+        const {model} = shipped.plain, likeliest = logits => logits.indexOf(Math.max(...logits));
+        const first = new tfm.Writer(model, model.encode(src)), second = first.copy();
+        const logits = first.nextLogits(1), third = first.copy();
+        first.nextLogits(likeliest(logits));
+        third.nextLogits(500);
+        return [...tfm.write(second, 71, likeliest)];
+    }"""
+    model, _ = shipped("plain")
+    src = stories("plain")[0].src
+    assert page.evaluate(apart, src[0].tolist()) == greedy(model, src, LONGEST)[0].tolist()
+
+
 PROBS = "([logits, options]) => [...tfm.nextTokenProbs(Float32Array.from(logits), options)]"
 
 

@@ -72,10 +72,11 @@ class Writer {
     return this.model.decode([token], this.memory, this.cache)[0];
   }
 
-  /** A writer to go on with apart from this one; what belongs to the source is shared. */
+  /** A writer to go on with apart from this one. The vectors themselves, which nobody changes, are shared. */
   copy() {
     const copied = ({ key, value }) => ({ key: [...key], value: [...value] });
-    return new Writer(this.model, this.memory, this.cache.map(({ own, cross }) => ({ own: copied(own), cross })));
+    const cache = this.cache.map(({ own, cross }) => ({ own: copied(own), cross: copied(cross) }));
+    return new Writer(this.model, this.memory, cache);
   }
 }
 
