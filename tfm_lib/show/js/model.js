@@ -254,7 +254,7 @@ class Vocabulary {
 
   /** The ids of a text, without start and eos, with the slots of `words`. */
   encode(text, words = []) {
-    const slotOf = new Map(words.slice(0, this.slots.length).map((word, i) => [word, this.slots[i]]));
+    const slotOf = new Map(words.map((word, i) => [word, this.slots[i]])); // what has no slot stays unknown
     const written = (text.replace(AROUND, "").match(WORDS) ?? []).map(asWritten);
     return written.map((word) => this.idOf.get(word) ?? slotOf.get(word) ?? this.unknownId);
   }
