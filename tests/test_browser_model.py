@@ -57,8 +57,7 @@ WRITE = """([name, article]) => {
         tokens.push(token);
         ticks.push(performance.now());
     }
-    const bytes = logits.flatMap(all => [...new Uint8Array(all.buffer)]);
-    const base64 = btoa(bytes.map(byte => String.fromCharCode(byte)).join(""));
+    const base64 = btoa(logits.map(all => String.fromCharCode(...new Uint8Array(all.buffer))).join(""));
     return {src, words, tokens, base64, ticks, text: vocabulary.decode(tokens, words)};
 }"""
 
