@@ -94,6 +94,10 @@ class Vocabulary:
         tokenizer.train_from_iterator(texts, trainer(**options))
         return cls(tokenizer, special_tokens)
 
+    def without_slots(self) -> "Vocabulary":
+        """The same ids, for a model that does not copy: whatever has no id of its own is unknown."""
+        return Vocabulary(self._tokenizer, self._special_tokens[: len(SPECIAL_TOKENS)])
+
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 

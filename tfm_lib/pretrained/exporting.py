@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save as to_safetensors
 
 from tfm_lib.copying import CopyingTransformer
+from tfm_lib.errors import option
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.generation import Generation
@@ -34,8 +35,8 @@ def export(
     """
     if isinstance(model, CopyingTransformer):
         raise ValueError(
-            "transformers has no model that copies: train one without, by COPY=0, or export this one without its head, "
-            "by HEAD=0"
+            f"transformers has no model that copies: train one without, by {option('copy', 0)}, or export this one "
+            f"without its head, by {option('head', 0)}"
         )
     config, folder = their_config(model.config), Path(folder)
     generation = generation or Generation(max_new_tokens=model.config.max_length - 1)
@@ -62,6 +63,13 @@ def export(
     return folder
 
 
+def without_head(model: CopyingTransformer, vocabulary: Vocabulary) -> tuple[Transformer, Vocabulary]:
+    """What is left of a copying model that may not copy: the same Transformer, and its vocabulary without slots."""
+    plain = Transformer(model.config)
+    plain.load_state_dict({name: w for name, w in model.state_dict().items() if not name.startswith("pointer.")})
+    return plain.eval(), vocabulary.without_slots()
+
+
 def _json(content: dict[str, Any]) -> bytes:
     return f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode()
 
@@ -70,7 +78,8 @@ def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
     """The files from which `AutoTokenizer` makes what cuts text as the vocabulary does."""
     about: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
     if isinstance(vocabulary, SentencePieceVocabulary):
-        return vocabulary.files() | {"tokenizer_config.json": _json(about | {"tokenizer_class": "MarianTokenizer"})}
+        kind = "MarianTokenizer" if vocabulary.two_sided else "PegasusTokenizer"
+        return vocabulary.files() | {"tokenizer_config.json": _json(about | {"tokenizer_class": kind})}
     content = json.loads(vocabulary.to_json())
     about |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}  # "[eos]" in a text is text
     about |= {"model_input_names": ["input_ids", "attention_mask"]}
@@ -84,4 +93,7 @@ def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
         about |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}  # as `Vocabulary.encode` does
         content["normalizer"] = {"type": "Sequence", "normalizers": [strip, content["normalizer"]]}
+        if content["decoder"]["type"] == "ByteLevel":  # its texts begin with a space, which `Vocabulary.decode` strips
+            first_space = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+            content["decoder"] = {"type": "Sequence", "decoders": [content["decoder"], first_space]}
     return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(about)}

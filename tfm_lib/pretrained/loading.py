@@ -1,6 +1,7 @@
 """Published weights in our class: the files of a model, its configuration, its weights, all of it or nothing."""
 
 import json
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -165,6 +166,8 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
             yield from torch.load(pickled, map_location="cpu", mmap=True, weights_only=True).items()
         else:
             raise ValueError(f"{folder} has no weights; it needs {' or '.join(WEIGHTS)}")
+    except pickle.UnpicklingError as error:
+        raise ValueError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
     except (SafetensorError, RuntimeError, EOFError, OSError) as error:
         raise ValueError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
 

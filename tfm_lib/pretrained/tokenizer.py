@@ -104,6 +104,7 @@ class SentencePieceVocabulary(PretrainedVocabulary):
         super().__init__(ids, before=[], after=[ids["eos_id"]])
         self._silent.add(self.unknown_id)  # as in transformers: what no piece stands for is left out
         self._models, self._table = (source, target), dict(table)
+        self.two_sided = source != target  # Marian's, and not Pegasus'
         self._source, self._target = (SentencePieceProcessor(model_proto=model) for model in self._models)
         self._pieces = {i: piece for piece, i in self._table.items()}
 
@@ -130,6 +131,8 @@ class SentencePieceVocabulary(PretrainedVocabulary):
 
     def files(self) -> dict[str, bytes]:
         """The files from which `read_tokenizer` makes it again."""
+        if not self.two_sided:
+            return {"spiece.model": self._models[0]}
         table = json.dumps(self._table, ensure_ascii=False).encode()
         return {"source.spm": self._models[0], "target.spm": self._models[1], "vocab.json": table}
 
