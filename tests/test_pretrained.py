@@ -485,3 +485,66 @@ def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
     folder = elsewhere / "exported/newsroom-copying-without-head"
     assert out.splitlines()[0] in (folder / "README.md").read_text()
     assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is PegasusForConditionalGeneration
+
+
+MEASURE = """
+import json, resource, sys
+import torch
+from tfm_lib.pretrained import from_pretrained
+begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ours = from_pretrained(sys.argv[1])
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+src, tgt = torch.arange(3, 43)[None] * 1000 % 50000, torch.arange(3, 13)[None] * 1000
+with torch.inference_mode():
+    torch.save(ours.model(src, tgt), sys.argv[2])
+print(json.dumps({"kilobytes": peak - begin, "parameters": sum(p.numel() for p in ours.model.parameters())}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="counts memory as POSIX systems do")
+def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp_path):
+    """bart-large-cnn's shape, with random weights."""
+    sizes = dict(vocab_size=50264, d_model=1024, max_position_embeddings=1024, encoder_layers=12, decoder_layers=12)
+    sizes |= dict(encoder_attention_heads=16, decoder_attention_heads=16, encoder_ffn_dim=4096, decoder_ffn_dim=4096)
+    config, generation = settings("bart", tokenizers["bart"])
+    torch.manual_seed(0)
+    theirs = BartForConditionalGeneration(BartConfig(**config | sizes)).eval()
+    theirs.generation_config = GenerationConfig(**generation)
+    theirs.save_pretrained(tmp_path)
+    for file in tokenizers["bart"].iterdir():
+        shutil.copy(file, tmp_path)
+    src, tgt = torch.arange(3, 43)[None] * 1000 % 50000, torch.arange(3, 13)[None] * 1000
+    with torch.inference_mode():
+        expected = theirs(input_ids=src, decoder_input_ids=tgt).logits
+    del theirs
+    out = tmp_path / "logits.pt"
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(tmp_path), str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    measured, size = json.loads(done.stdout), (tmp_path / "model.safetensors").stat().st_size
+    scale = 1 if sys.platform == "darwin" else 1024
+    assert measured["parameters"] == 406_290_432 + 50_264, "theirs, and the bias on the logits, which is a buffer there"
+    assert measured["kilobytes"] * scale < 1.15 * size
+    assert (torch.load(out) - expected).abs().max() < 1e-5 * expected.abs().max()
+
+
+PUBLISHED = {
+    "sshleifer/distilbart-cnn-12-6": "PG&E scheduled the blackouts in response to forecasts for high winds amid dry "
+    "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were scheduled to be affected.",
+    "facebook/bart-large-cnn": "The tower is 324 metres tall, about the same height as an 81-storey building, and the "
+    "tallest structure in Paris. Its base is square, measuring 125 metres on each side.",
+    "Helsinki-NLP/opus-mt-en-de": "The flames reached the harbor on Monday, and nobody was hurt.",
+    "google/pegasus-xsum": "The storm tore the roof off a school in Lima on Monday. Nobody was hurt, the mayor said.",
+}
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_model_writes_what_it_writes_in_transformers(name):
+    text = PUBLISHED[name]
+    ours = from_pretrained(name)
+    theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(name).eval().float(), AutoTokenizer.from_pretrained(name)
+    src = tokenizer([text], return_tensors="pt")
+    assert ours.encode([text]).equal(src.input_ids)
+    written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)
+    assert ours.generate([text]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]

@@ -159,6 +159,8 @@ def read_tokenizer(folder: Path, ids: dict[str, int], forced_first: int | None) 
             return TokenizerVocabulary(tokenizer, ids | {"unknown_id": -1 if unknown is None else unknown}, first)
         if (path := folder / "spiece.model").exists():
             return _of_pegasus(path.read_bytes(), ids)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path} needs sentencepiece: pip install 'tfm_lib[pretrained]'") from error
     except Exception as error:  # tokenizers and sentencepiece raise nothing more special
         raise ValueError(f"{path} can't be read as a tokenizer ({error}); fetch the folder anew") from error
     raise ValueError(f"{folder} has no tokenizer; it needs tokenizer.json, spiece.model, or source.spm and target.spm")
