@@ -36,7 +36,8 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 def direct_requirements() -> dict[str, Requirement]:
     """What pyproject.toml asks for, by name."""
-    groups = [PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"].values()]
+    more = PROJECT["project"]["optional-dependencies"].values()
+    groups = [PROJECT["project"]["dependencies"], *more, *PROJECT["dependency-groups"].values()]
     return {requirement.name: requirement for group in groups for requirement in map(Requirement, group)}
 
 
