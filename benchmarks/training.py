@@ -136,7 +136,8 @@ def page(report: dict, notes: str = "") -> str:
         f"{config['num_encoder_layers']} + {config['num_decoder_layers']} layers, {config['num_heads']} heads, "
         f"{'pre' if config['norm_first'] else 'post'}-norm) over {first['vocabulary']:,} tokens in lower case; "
         f"articles are cut at {config['max_length']} tokens; dropout {config['dropout']:g}, label smoothing "
-        f"{recipe['label_smoothing']:g}; batches of {recipe['max_tokens']:,} places; highest learning rate {recipe['peak_rate']:g}. {copies}Greedy decoding.",
+        f"{recipe['label_smoothing']:g}; batches of {recipe['max_tokens']:,} places; highest learning rate "
+        f"{recipe['peak_rate']:g}. {copies}Greedy decoding.",
         "",
         *made,
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",

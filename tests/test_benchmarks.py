@@ -84,10 +84,7 @@ def test_the_page_is_what_the_data_says(tmp_path):
     assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
 
 
-COPYING_REAL_TEXT = ["real_text_5_minutes", "real_text_30_minutes"]
-
-
-@pytest.mark.parametrize("name", ["real_text_plain", *COPYING_REAL_TEXT, "newsroom", "newsroom_copying"])
+@pytest.mark.parametrize("name", ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"])
 def test_a_page_of_training_is_what_the_data_says(name):
     report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     assert training.page(report, training.notes_of(name)) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
@@ -105,7 +102,6 @@ def test_the_page_on_real_text_quotes_its_reports():
     names = {
         "real_text_plain": "a model that cannot copy, 7 minutes on busy cores, one seed",
         "real_text_5_minutes": "5 minutes",
-        "real_text_30_minutes": "30 minutes",
     }
     measures = ("rouge1", "rouge2", "rougeL")
     for name, words in names.items():
@@ -113,7 +109,7 @@ def test_the_page_on_real_text_quotes_its_reports():
         rows = [scores["scores"] for scores in tested]
         cells = [training.spread([100 * row["model"][measure] for row in rows]) for measure in measures]
         beams = [100 * row["model, 4 beams"]["rougeL"] for row in rows if "model, 4 beams" in row]
-        cells.append(training.spread(beams) if beams else "")
+        cells += [training.spread(beams)] if beams else []
         assert f"| [{words}]({name}.md) | {' | '.join(cells)}" in written, name
         lead = [f"{100 * rows[0]['first 12 words'][measure]:.1f}" for measure in measures]
         assert f"| the first 12 words of the abstract | {' | '.join(lead)} |" in written, name
@@ -165,18 +161,16 @@ def test_the_readme_says_how_long_it_takes_to_learn():
     plain, words = (f"{100 * scores[row]['rougeL']:.1f}" for row in ("model", "first 12 words"))
     below = "[first 12 words of the abstract](benchmarks/real_text.md)"
     assert f"with a ROUGE-L of {plain}, below the {words} of the {below}" in readme
-    said = []
-    for name, minutes in zip(COPYING_REAL_TEXT, (5, 30), strict=True):
-        runs, tested = real_text(name)
-        assert len(runs) == 3 and all(run["copying"] and run["seconds"] < 1.2 * 60 * minutes for run in runs)
-        leads = [lead for scores in tested for lead in scores["leads"].values()]
-        assert all(low > 0 for _, low, _ in leads), "every seed, beyond its interval"
-        for row in ("model", "model, 4 beams"):
-            said.append(f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}")
-    own, beams, longer, best = said
+    runs, tested = real_text("real_text_5_minutes")
+    assert len(runs) == 3 and all(run["copying"] and run["seconds"] < 360 for run in runs)
+    leads = [lead for scores in tested for lead in scores["leads"].values()]
+    assert all(low > 0 for _, low, _ in leads), "every seed, beyond its interval"
+    own, beams = (
+        f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
+        for row in ("model", "model, 4 beams")
+    )
     assert f"One that copies has {own} after [five minutes on two cores](benchmarks/real_text_5_minutes.md)" in readme
-    assert f"and {beams} with beam search" in readme
-    assert f"after [thirty](benchmarks/real_text_30_minutes.md) {longer} and {best}" in readme
+    assert f"and {beams} with beam search, the mean of three seeds" in readme
     for run in json.loads((FOLDER / "newsroom.json").read_text())["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "The small stories are learned in about a minute." in readme
