@@ -43,8 +43,9 @@ from tfm_lib.vocabulary import Vocabulary
 
 TEXTS = [story.article for story in make_newsroom(0).dev[:400]]
 ODD = [
-    "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y", "tab\tbed",
-    "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300, "½ ² ™", "“quoted”",
+    "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y",
+    "tab\tbed", "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300,
+    "½ ² ™", "“quoted”",
 ]  # fmt: skip
 SIZES = dict(d_model=16, max_position_embeddings=64, encoder_layers=2, decoder_layers=1, dropout=0.0) | dict(
     encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32
@@ -96,7 +97,8 @@ def tokenizers(tmp_path_factory) -> dict[str, Path]:
         )
         prefix.with_suffix(".model").rename(folder / f"{side}.spm")
         prefix.with_suffix(".vocab").unlink()
-    sides = [sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm")) for side in ("source", "target")]
+    files = [str(folder / f"{side}.spm") for side in ("source", "target")]
+    sides = [sentencepiece.SentencePieceProcessor(model_file=file) for file in files]
     pieces = {piece: None for side in sides for piece in map(side.id_to_piece, range(3, len(side)))}
     table = {piece: i for i, piece in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
     (folder / "vocab.json").write_text(json.dumps(table))
@@ -235,9 +237,7 @@ def test_exported_logits_are_ours(exported):
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         mine = model.to(dtype)(batch.src, batch.decoder_input)
         mask = (batch.src != vocabulary.pad_id).long()
-        other = theirs.to(dtype)(
-            input_ids=batch.src, attention_mask=mask, decoder_input_ids=batch.decoder_input
-        ).logits
+        other = theirs.to(dtype)(input_ids=batch.src, attention_mask=mask, decoder_input_ids=batch.decoder_input).logits
         assert (mine - other).abs().max() < tolerance * mine.abs().max()
 
 
@@ -258,7 +258,7 @@ def test_what_was_exported_comes_back_bit_by_bit(exported):
 
 def test_a_wrong_order_is_loaded_without_a_word_and_is_wrong(exported, tmp_path):
     """Why a permutation is needed: the names fit all the same."""
-    model, vocabulary = newsroom_model()
+    model, _ = newsroom_model()
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     weights = load_file(tmp_path / "model.safetensors")
     ours = {theirs(name): weight.contiguous() for name, weight in model.state_dict().items()}
@@ -267,9 +267,15 @@ def test_a_wrong_order_is_loaded_without_a_word_and_is_wrong(exported, tmp_path)
 
 
 BROKEN = {
-    "no config": (lambda folder: (folder / "config.json").unlink(), "has no config.json, so it holds no published model"),
+    "no config": (
+        lambda folder: (folder / "config.json").unlink(),
+        "has no config.json, so it holds no published model",
+    ),
     "no object": (lambda folder: (folder / "config.json").write_text("[]"), "is no JSON object"),
-    "another family": (lambda folder: changed(folder, model_type="t5"), "model_type must be one of bart, marian, pegasus, got 't5'"),
+    "another family": (
+        lambda folder: changed(folder, model_type="t5"),
+        "model_type must be one of bart, marian, pegasus, got 't5'",
+    ),
     "another activation": (
         lambda folder: changed(folder, activation_function="tanh"),
         "activation_function must be one of relu, gelu, silu, swish, got 'tanh'",
@@ -286,8 +292,14 @@ BROKEN = {
         "bad_words_ids can ban single tokens only",
     ),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer; it needs tokenizer.json"),
-    "a broken tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{"), "can't be read as a tokenizer"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has no weights; it needs model.safetensors"),
+    "a broken tokenizer": (
+        lambda folder: (folder / "tokenizer.json").write_text("{"),
+        "can't be read as a tokenizer",
+    ),
+    "no weights": (
+        lambda folder: (folder / "model.safetensors").unlink(),
+        "has no weights; it needs model.safetensors",
+    ),
     "cut short": (
         lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9]),
         "are cut short or altered",
@@ -309,7 +321,7 @@ BROKEN = {
         lambda folder: weights(folder, add={"lm_head.weight": torch.zeros(500, 16)}),
         "is another table than the one before it",
     ),
-}  # fmt: skip
+}
 
 
 def changed(folder: Path, name: str = "config.json", **values: object) -> None:
@@ -367,7 +379,7 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
     texts = odd_texts()
     assert len(texts) > 100
     for text in texts:
-        if family == "pegasus":  # at outer spaces transformers departs from SentencePiece, which Pegasus was trained with
+        if family == "pegasus":  # at outer spaces transformers departs from SentencePiece
             text = text.strip()
         tokens = ours.frame(ours.encode(text), 10**6)
         assert tokens == theirs(text).input_ids == again.frame(again.encode(text), 10**6), text
@@ -379,17 +391,18 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
 
 def test_it_works_without_transformers(tokenizers, tmp_path):
     publish("bart", tokenizers["bart"], tmp_path)
+    text = "A storm tore the roof off a school in Lima on Monday."
     code = f"""
 import sys
 sys.modules["transformers"] = None
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
 ours = from_pretrained({str(tmp_path)!r})
-print(ours.generate(["A storm tore the roof off a school in Lima on Monday."]))
+print(ours.generate([{text!r}]))
 export(*newsroom_model(), {str(tmp_path / "out")!r})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(from_pretrained(tmp_path).generate(["A storm tore the roof off a school in Lima on Monday."]))
+    assert done.stdout.strip() == str(from_pretrained(tmp_path).generate([text]))
 
 
 def command(*arguments: str) -> None:
@@ -404,8 +417,8 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
 
 
 def write_pairs(path: Path, number: int) -> Path:
-    lines = [json.dumps({"article": f"on day {i} the shop sold {i % 7} lamps", "summary": f"{i % 7} lamps sold"}) for i in range(number)]
-    path.write_text("\n".join(lines))
+    pairs = [(f"on day {i} the shop sold {i % 7} lamps", f"{i % 7} lamps sold") for i in range(number)]
+    path.write_text("\n".join(json.dumps(dict(zip(Pair._fields, pair, strict=True))) for pair in pairs))
     return path
 
 
@@ -472,7 +485,7 @@ def article_of(published, text: str) -> list[int]:
 
 
 def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
-    with pytest.raises(ValueError, match="train one without, by --copy 0, or export this one without its head, by --head 0"):
+    with pytest.raises(ValueError, match="one without, by --copy 0, or export this one without its head, by --head 0"):
         command("export", "--model", "newsroom-copying")
     with pytest.raises(ValueError, match="say which pairs it learned from"):
         command("export", "--model", "newsroom-copying", "--head", "0")
@@ -530,7 +543,7 @@ def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp
 
 PUBLISHED = {
     "sshleifer/distilbart-cnn-12-6": "PG&E scheduled the blackouts in response to forecasts for high winds amid dry "
-    "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were scheduled to be affected.",
+    "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were to be affected.",
     "facebook/bart-large-cnn": "The tower is 324 metres tall, about the same height as an 81-storey building, and the "
     "tallest structure in Paris. Its base is square, measuring 125 metres on each side.",
     "Helsinki-NLP/opus-mt-en-de": "The flames reached the harbor on Monday, and nobody was hurt.",

@@ -35,10 +35,12 @@ def train(args: argparse.Namespace) -> None:
     if args.model is not None:
         if args.data is None or args.copy is not None:
             raise ValueError(
-                f"a trained model goes on with pairs of yours, and copies only if it did: give {option('data', 'FILE')} "
+                f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
                 f"beside {option('model', args.model)}, and no {option('copy')}"
             )
-        task = _tuned(task, args.model)
+        from tfm_lib import pretrained
+
+        task = pretrained.tuned(task, args.model)
     path, began = runs.checkpoint_of(task), time.time()
     try:
         if runs.works_together():
@@ -56,17 +58,6 @@ def train(args: argparse.Namespace) -> None:
             raise
         why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
         sys.exit(f"{why}; {path} is whole, and the same command with {option('resume')} goes on from it")
-
-
-def _tuned(task: "Task", name: str) -> "Task":
-    """The task of fine-tuning a published model, or one that `export` wrote."""
-    from tfm_lib import pretrained, tasks
-
-    model = pretrained.from_pretrained(name)
-    rules = model.generation.rules
-    return tasks.tuned(
-        task, name, model.model.config, model.tokenizer, rules, lambda: pretrained.from_pretrained(name).model
-    )
 
 
 def export(args: argparse.Namespace) -> None:

@@ -54,8 +54,8 @@ class Rules:
             if long_enough_to_repeat:
                 ngrams = written.unfold(1, n, 1)  # (B, places, n)
                 would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
-                times = torch.zeros_like(logits, dtype=torch.int64).scatter_add(1, ngrams[:, :, -1], would_repeat.long())
-                forbidden |= times > 0
+                times = torch.zeros_like(forbidden, dtype=torch.int64)
+                forbidden |= times.scatter_add(1, ngrams[:, :, -1], would_repeat.long()) > 0
             if too_short:
                 forbidden[:, eos_id] = True
             forbidden[:, eos_id] &= ~forbidden.all(-1)

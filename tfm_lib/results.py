@@ -47,9 +47,7 @@ def development_score(task: Task, model: Transformer, vocabulary: Vocabulary, ru
     """ROUGE-L of what the model writes greedily, by these rules, on the development set, or the first part of it."""
     pairs = task.splits.dev[:ASKED]
     written = partial(decoding.greedy, rules=rules)
-    texts = decoding.summarize(
-        model, vocabulary, task.encode(pairs, vocabulary), task.max_summary, write=written
-    )
+    texts = decoding.summarize(model, vocabulary, task.encode(pairs, vocabulary), task.max_summary, write=written)
     return scoring.score(texts, [pair.summary for pair in pairs]).rougeL
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfm_lib.batches import Examples, encode_pairs, hide_words
-from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.model import Transformer
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
 from tfm_lib.next_token import NO_RULES, Rules
 from tfm_lib.pairs import READERS, Pair, Splits, read_splits
@@ -20,7 +20,6 @@ PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen s
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
 OFTEN = 5  # from so many passes on, dropout and label smoothing are these, against learning by heart
 DROPPED, SMOOTHED = 0.2, 0.1
-TUNING = 0.05  # the highest learning rate, times the width, of a model that was trained before: 5e-5 for BART
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
@@ -156,7 +155,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     splits = read_splits(data, seed, fields)
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{_stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
         max_article=READ,
@@ -180,37 +179,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     )
 
 
-def tuned(
-    task: Task,
-    name: str,
-    config: TransformerConfig,
-    vocabulary: Vocabulary,
-    rules: Rules,
-    begin: Callable[[], Transformer],
-) -> Task:
-    """The same pairs for a model that was trained before: its tokens, its lengths, and small steps from where it is.
-
-    name: the model's; begin: makes it; rules: what it asks of every text, whatever the pairs.
-    """
-    recipe = replace(task.recipe, peak_rate=TUNING / config.d_model, label_smoothing=0.1)
-    own = Rules(first=rules.first, banned=rules.banned, renormalized=rules.renormalized)  # no length of other texts
-    return replace(
-        task,
-        name=f"{_stem(Path(name))}-on-{task.name}",
-        vocabulary=lambda: vocabulary,
-        max_article=config.max_length,
-        max_summary=config.max_length - 1,
-        model={},
-        recipe=recipe,
-        copying=False,
-        head_start=False,
-        by_passes=False,
-        rules=own,
-        begin=begin,
-    )
-
-
-def _stem(data: Path) -> str:
+def stem(data: Path) -> str:
     """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
     whole = data.resolve()
     if whole.name.startswith("train.") and whole.is_file():

@@ -53,7 +53,8 @@ def card(
         rows = tested["scores"]
         measures = [measure for measure in LABELS if measure in rows["model"]]
         lines += ["", f"## The {of}: {tested['pairs']:,} pairs, in percent", ""]
-        lines += ["| | " + " | ".join(LABELS[measure] for measure in measures) + " |", "|---" * (len(measures) + 1) + "|"]
+        lines += ["| | " + " | ".join(LABELS[measure] for measure in measures) + " |"]
+        lines += ["|---" * (len(measures) + 1) + "|"]
         lines += [
             f"| {row} | " + " | ".join(f"{100 * result[measure]:.1f}" for measure in measures) + " |"
             for row, result in rows.items()

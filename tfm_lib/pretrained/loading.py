@@ -101,7 +101,7 @@ def _fetch(name: str, offline: bool) -> Path:
     except HFValidationError as error:
         raise ValueError(f"{name} is neither a folder nor a name as facebook/bart-large-cnn: {error}") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
-        raise OSError(f"{name} is no folder here, and could not be fetched ({error}); check name and network") from error
+        raise OSError(f"{name} is no folder here and can't be fetched ({error}); check name and network") from error
 
 
 def _settings(folder: Path) -> dict[str, Any]:

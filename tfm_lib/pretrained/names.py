@@ -77,7 +77,7 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
     """
     family = their_config.get("model_type")
     if family not in FAMILIES:
-        raise ValueError(f"model_type must be one of {', '.join(FAMILIES)}, got {family!r}; other models differ in more")
+        raise ValueError(f"model_type must be one of {', '.join(FAMILIES)}, got {family!r}; others differ in more")
     for option, value in NEUTRAL.items():
         if (found := their_config.get(option, value)) != value:
             raise ValueError(f"{option} must be {value} in this Transformer, got {found}")
