@@ -74,8 +74,8 @@ write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by w
 	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
 	  $(call option,BEAMS,beams) $(call option,COUNT,count)
 
-export: $(READY) ## a trained model as a folder that transformers opens, in exported/ (MODEL as above)
-## HEAD=0 leaves the head of a copying model out, and scores it with DATA=... or TASK=newsroom
+export: $(READY) ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
+## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
 	@$(RUN) -m tfm_lib export $(call option,MODEL,model) $(call option,OUT,out) $(call option,HEAD,head) \
 	  $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,SEED,seed)
 
@@ -137,7 +137,7 @@ $(READY): pyproject.toml environment.yml | $(UV)
 endif
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
-	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6 GB on disk."
+	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6.5 GB on disk."
 	$(UV) pip sync --python .venv/bin/python --require-hashes requirements.lock
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .
 	@rm -f .venv/.installed* && touch $@
