@@ -541,6 +541,22 @@ def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp
     assert (torch.load(out) - expected).abs().max() < 1e-5 * expected.abs().max()
 
 
+def test_what_was_fetched_once_is_found_without_a_network(tokenizers, tmp_path, monkeypatch):
+    """In the form in which the hub's library keeps it."""
+    kept = tmp_path / "models--somebody--small"
+    publish("bart", tokenizers["bart"], kept / "snapshots/0123abcd")
+    (kept / "refs").mkdir()
+    (kept / "refs/main").write_text("0123abcd")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    fetched, direct = from_pretrained("somebody/small"), from_pretrained(kept / "snapshots/0123abcd")
+    assert fetched.name == "somebody/small" and fetched.generate(TEXTS[:2]) == direct.generate(TEXTS[:2])
+    with pytest.raises(OSError, match="somebody/large is no folder, was never fetched, and can't be now"):
+        from_pretrained("somebody/large")
+    with pytest.raises(ValueError, match="no such/name/at all is neither a folder nor a model on the hub"):
+        from_pretrained("no such/name/at all")
+
+
 PUBLISHED = {
     "sshleifer/distilbart-cnn-12-6": "PG&E scheduled the blackouts in response to forecasts for high winds amid dry "
     "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were to be affected.",
