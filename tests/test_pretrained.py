@@ -196,6 +196,18 @@ def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
 
 
+def test_where_no_length_is_said_as_many_tokens_are_written_as_theirs(tokenizers, tmp_path):
+    theirs = publish("marian", tokenizers["marian"], tmp_path, seed=3)
+    said = {"num_beams": 1, "decoder_start_token_id": theirs.config.decoder_start_token_id}
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    ours = from_pretrained(tmp_path)
+    src = ours.encode(TEXTS[:8])
+    with pytest.warns(UserWarning, match="model-agnostic default"):
+        written = type(theirs).from_pretrained(tmp_path).generate(src, attention_mask=(src != ours.tokenizer.pad_id).long())
+    assert written.shape[1] == 1 + ours.generation.max_new_tokens == 21
+    assert ours.generate(TEXTS[:8]) == [ours.tokenizer.decode(row) for row in written.tolist()]
+
+
 def tokens_of(ours, src, greedily):
     said = ours.generation
     if greedily:
