@@ -217,15 +217,15 @@ def bart_size(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int
 
 
 @bart_size.mistake
-def no_offset(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """Each table of positions has two rows more than there are positions."""
+def no_offset_or_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
+    """You lack 4 d: the two rows too many in each table of positions, or the norm behind each embedding."""
     return counted(vocab, d, d_ff, layers, positions - 2)
 
 
 @bart_size.mistake
-def no_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """On each side a norm stands behind the embedding, with a weight and a bias."""
-    return counted(vocab, d, d_ff, layers, positions) - 4 * d
+def neither_offset_nor_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
+    """You lack 8 d: each table of positions has two rows too many, and a norm stands behind each embedding."""
+    return counted(vocab, d, d_ff, layers, positions - 4)
 
 
 @bart_size.mistake
