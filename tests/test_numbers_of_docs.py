@@ -236,6 +236,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11, section 6 |": lesson_11_is_there,
         "| 11, section 7 |": lesson_11_is_there,
         "| 12, section 3 |": lesson_12_is_the_last,
+        "| 12, “T5 from the same blocks” |": lesson_12_is_the_last,
         "| 12, section 5 |": lesson_12_is_the_last,
         "The range that holds 95 % of the means": lambda: abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4,
         "(rows D to 2 D)": NAMES,
