@@ -196,10 +196,10 @@ def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
 
 
-def test_where_no_length_is_said_as_many_tokens_are_written_as_theirs(tokenizers, tmp_path):
+def test_what_the_generation_config_leaves_out_is_left_to_the_defaults_of_transformers(tokenizers, tmp_path):
     theirs = publish("marian", tokenizers["marian"], tmp_path, seed=3)
-    said = {"num_beams": 1, "decoder_start_token_id": theirs.config.decoder_start_token_id}
-    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    ids = {name: i for name, i in settings("marian", tokenizers["marian"])[0].items() if name.endswith("_token_id")}
+    (tmp_path / "generation_config.json").write_text(json.dumps(ids))
     ours = from_pretrained(tmp_path)
     src = ours.encode(TEXTS[:8])
     with pytest.warns(UserWarning, match="model-agnostic default"):
