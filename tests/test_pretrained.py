@@ -198,6 +198,20 @@ def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
 
 
+def test_what_the_generation_config_leaves_out_is_left_to_the_defaults_of_transformers(tokenizers, tmp_path):
+    theirs = publish("marian", tokenizers["marian"], tmp_path, seed=3)
+    ids = {name: i for name, i in settings("marian", tokenizers["marian"])[0].items() if name.endswith("_token_id")}
+    (tmp_path / "generation_config.json").write_text(json.dumps(ids))
+    ours = from_pretrained(tmp_path)
+    src = ours.encode(TEXTS[:8])
+    with pytest.warns(UserWarning, match="model-agnostic default"):
+        written = (
+            type(theirs).from_pretrained(tmp_path).generate(src, attention_mask=(src != ours.tokenizer.pad_id).long())
+        )
+    assert written.shape[1] == 1 + ours.generation.max_new_tokens == 21
+    assert ours.generate(TEXTS[:8]) == [ours.tokenizer.decode(row) for row in written.tolist()]
+
+
 def tokens_of(ours, src, greedily):
     said = ours.generation
     if greedily:

@@ -6,8 +6,8 @@ from typing import Any
 
 from tfm_lib.next_token import NO_RULES, Rules
 
-# What `generate` of transformers does where nothing is said.
-DEFAULTS = {"max_length": 20, "min_length": 0, "num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
+# What `generate` of transformers does where nothing is said: 20 tokens behind the start token, among others.
+DEFAULTS = {"max_length": 21, "min_length": 0, "num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
 # Settings that ours does not know, with the values at which they change nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "do_sample": (False,),

@@ -69,9 +69,9 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     folder = Path(name_or_folder)
     if not folder.is_dir():
         folder = _fetch(str(name_or_folder))
-    said = _settings(folder)
+    said, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")
     try:
-        config, generation = our_config(said), Generation.of(said)
+        config, generation = our_config(said | writing), Generation.of(writing or said)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder}: {error}") from error
     ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id}
@@ -104,16 +104,14 @@ def _fetch(name: str) -> Path:
             ) from error
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    """config.json, and over it generation_config.json, which says how to write."""
-    said: dict[str, Any] = {}
-    for name in ("config.json", "generation_config.json"):
-        path = folder / name
-        if path.exists():
-            try:
-                said |= json.loads(path.read_text(encoding="utf-8")).items()
-            except (ValueError, AttributeError) as error:
-                raise ValueError(f"{path} is no JSON object ({error}); fetch it anew") from error
-        elif name == "config.json":
-            raise ValueError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
-    return said
+def _settings(folder: Path, name: str) -> dict[str, Any]:
+    """What a file says: config.json, or generation_config.json, which alone says how to write where it is there."""
+    path = folder / name
+    if path.exists():
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")).items())
+        except (ValueError, AttributeError) as error:
+            raise ValueError(f"{path} is no JSON object ({error}); fetch it anew") from error
+    if name == "config.json":
+        raise ValueError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
+    return {}
