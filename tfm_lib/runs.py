@@ -18,7 +18,8 @@ from tfm_lib.errors import option
 from tfm_lib.head_start import begin_with, word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import NO_RULES
-from tfm_lib.tasks import PASSES, Task
+from tfm_lib.risk import risk_step
+from tfm_lib.tasks import OFTEN, PASSES, RISK, Task
 from tfm_lib.vocabulary import Vocabulary
 
 MINUTES = 10.0  # of a run whose number of steps is measured
@@ -68,13 +69,16 @@ def run(
             trial = _new_model(task, vocabulary, vectors, device)
             left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
             steps = team.steps_within(left, trial, examples, task.recipe)
+            if team is training and task.by_passes and steps >= OFTEN * batches:
+                risky = team.steps_within(left, trial, examples, task.recipe, risk_step)
+                steps = max(OFTEN * batches, round(1 / ((1 - RISK) / steps + RISK / risky)))
             most = PASSES * batches
             task, limit = task.of_steps(min(steps, most)), 1.5 * minutes
             if first and steps > most:
                 print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
             elif first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-        task = task.of_passes(task.recipe.steps / batches)
+        task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
         model = kept.model if kept else _new_model(task, vocabulary, vectors, device)
         recipe = kept.state.recipe if kept and kept.state else task.recipe
         if first:
@@ -151,4 +155,5 @@ def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, devic
         begin_with(model, vectors)
     if isinstance(model, CopyingTransformer):
         model.start_alike(vocabulary.slots)
+    model.output.weight.requires_grad_(not task.fixed_embeddings)  # one table, source, target and output
     return model.to(device)
