@@ -96,7 +96,7 @@ def train(
         for step in range(done + 1, recipe.steps + 1):
             batch = next(batches)
             tokens = int(batch.src.ne(batch.pad_id).sum() + batch.labels.ne(batch.pad_id).sum())
-            usual = risk_step if step > recipe.steps - recipe.risk_steps else train_step
+            usual: Callable[..., float] = risk_step if step > recipe.steps - recipe.risk_steps else train_step
             loss = (take_step or usual)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
