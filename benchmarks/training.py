@@ -166,7 +166,8 @@ def page(report: dict, notes: str = "") -> str:
         marked = ", in bold what it copied" if first.get("copying") and "copied" in scores["examples"][0] else ""
         lines += ["", f"Its first five, by seed {first['seed']}{marked}:", ""]
         for example in scores["examples"]:
-            lines += [f"- reference: {example['summary']}", f"  model: {example.get('copied', example['model'])}"]
+            written = example.get("copied", example["model"])
+            lines += [f"- reference: {example['summary']}\\", f"  model: {written}"]  # a line each on the page, too
     if "curve" in first:
         lines += ["", f"![The loss of each seed over its steps]({report['name']}.png)"]
     return "\n".join(lines) + "\n" + (f"\n{notes}" if notes else "")
