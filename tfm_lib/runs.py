@@ -70,8 +70,11 @@ def run(
             left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
             steps = team.steps_within(left, trial, examples, task.recipe)
             if team is training and task.by_passes and steps >= OFTEN * batches:
-                risky = team.steps_within(left, trial, examples, task.recipe, risk_step)
-                steps = max(OFTEN * batches, round(1 / ((1 - RISK) / steps + RISK / risky)))
+                often = task.of_passes(steps / batches)
+                trial = _new_model(often, vocabulary, vectors, device)
+                usual = team.steps_within(left, trial, examples, often.recipe)
+                risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
+                steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
             most = PASSES * batches
             task, limit = task.of_steps(min(steps, most)), 1.5 * minutes
             if first and steps > most:
