@@ -43,6 +43,7 @@ class Recipe:
     max_tokens: int = 4096  # places in a batch: both sides, padding included
     label_smoothing: float = 0.1
     risk_steps: int = 0  # so many of the last steps minimize risk, see `risk`
+    fixed_embeddings: bool = False  # they stay as they were at the start
     seed: int = 0  # of the data's order
 
     def __post_init__(self) -> None:

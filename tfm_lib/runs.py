@@ -18,6 +18,7 @@ from tfm_lib.errors import option
 from tfm_lib.head_start import begin_with, word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import NO_RULES
+from tfm_lib.recipes import Recipe
 from tfm_lib.risk import risk_step
 from tfm_lib.tasks import OFTEN, PASSES, RISK, Task
 from tfm_lib.vocabulary import Vocabulary
@@ -71,7 +72,7 @@ def run(
             steps = team.steps_within(left, trial, examples, task.recipe)
             if team is training and task.by_passes and steps >= OFTEN * batches:
                 often = task.of_passes(steps / batches)
-                trial = _new_model(often, vocabulary, vectors, device)
+                trial = _learns(_new_model(often, vocabulary, vectors, device), often.recipe)
                 usual = team.steps_within(left, trial, examples, often.recipe)
                 risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
                 steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
@@ -82,8 +83,8 @@ def run(
             elif first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
         task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
-        model = kept.model if kept else _new_model(task, vocabulary, vectors, device)
         recipe = kept.state.recipe if kept and kept.state else task.recipe
+        model = _learns(kept.model if kept else _new_model(task, vocabulary, vectors, device), recipe)
         if first:
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
@@ -158,5 +159,10 @@ def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, devic
         begin_with(model, vectors)
     if isinstance(model, CopyingTransformer):
         model.start_alike(vocabulary.slots)
-    model.output.weight.requires_grad_(not task.fixed_embeddings)  # one table, source, target and output
     return model.to(device)
+
+
+def _learns(model: Transformer, recipe: Recipe) -> Transformer:
+    """The same model; its embeddings, which are the weights of its output too, learn only if the recipe lets them."""
+    model.output.weight.requires_grad_(not recipe.fixed_embeddings)
+    return model

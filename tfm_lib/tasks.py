@@ -42,7 +42,6 @@ class Task:
     repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
     head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
     by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
-    fixed_embeddings: bool = False  # they stay as they were at the start
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -68,8 +67,9 @@ class Task:
         """The same for a model that reads its pairs so often, and minimizes risk in this part of the steps."""
         if not self.by_passes or passes < OFTEN:
             return self
-        recipe = replace(self.recipe, label_smoothing=SMOOTHED, risk_steps=round(risk * self.recipe.steps))
-        return replace(self, model=self.model | {"dropout": DROPPED}, recipe=recipe, fixed_embeddings=True)
+        risky = round(risk * self.recipe.steps)
+        recipe = replace(self.recipe, label_smoothing=SMOOTHED, risk_steps=risky, fixed_embeddings=True)
+        return replace(self, model=self.model | {"dropout": DROPPED}, recipe=recipe)
 
 
 def choose(
