@@ -121,6 +121,8 @@ def page(report: dict, notes: str = "") -> str:
     copies = "It copies. " if first.get("copying") else ""
     if first.get("slots"):
         copies = f"It copies, with {first['slots']} slots for a story's unknown words. "
+    if recipe.get("risk_steps"):
+        copies += f"Embeddings stay as they were counted; the last {recipe['risk_steps']:,} steps minimize risk. "
     made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
     made += [""] if made else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
@@ -166,7 +168,8 @@ def page(report: dict, notes: str = "") -> str:
         marked = ", in bold what it copied" if first.get("copying") and "copied" in scores["examples"][0] else ""
         lines += ["", f"Its first five, by seed {first['seed']}{marked}:", ""]
         for example in scores["examples"]:
-            lines += [f"- reference: {example['summary']}", f"  model: {example.get('copied', example['model'])}"]
+            written = example.get("copied", example["model"])
+            lines += [f"- reference: {example['summary']}\\", f"  model: {written}"]  # a line each on the page, too
     if "curve" in first:
         lines += ["", f"![The loss of each seed over its steps]({report['name']}.png)"]
     return "\n".join(lines) + "\n" + (f"\n{notes}" if notes else "")

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from tfm_lib.batches import Batch, Examples, plan_batches
 from tfm_lib.checkpoints import History, State
 from tfm_lib.recipes import Recipe, linear_rate, paper_rate  # noqa: F401, since lessons import them from here
+from tfm_lib.risk import risk_step
 
 TIMED_STEPS = 20
 
@@ -95,7 +96,8 @@ def train(
         for step in range(done + 1, recipe.steps + 1):
             batch = next(batches)
             tokens = int(batch.src.ne(batch.pad_id).sum() + batch.labels.ne(batch.pad_id).sum())
-            loss = (take_step or train_step)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
+            usual: Callable[..., float] = risk_step if step > recipe.steps - recipe.risk_steps else train_step
+            loss = (take_step or usual)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
             history.add(loss, recipe.rate(step), tokens)
