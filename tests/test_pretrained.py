@@ -13,7 +13,6 @@ import pytest
 import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -21,10 +20,7 @@ from transformers import (
     BartForConditionalGeneration,
     BartTokenizer,
     GenerationConfig,
-    MarianConfig,
-    MarianMTModel,
     MarianTokenizer,
-    PegasusConfig,
     PegasusForConditionalGeneration,
     PegasusTokenizer,
 )
@@ -37,7 +33,8 @@ from tfm_lib.decoding import greedy, summarize
 from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
-from tfm_lib.pretrained.names import halves, reordered, theirs
+from tfm_lib.pretrained.names import FAMILIES, halves, reordered, theirs
+from tfm_lib.pretrained.small import publish_small, small_config, small_model, small_writing, write_tokenizer
 from tfm_lib.pretrained.tokenizer import read_tokenizer
 from tfm_lib.vocabulary import Vocabulary
 
@@ -47,18 +44,6 @@ ODD = [
     "tab\tbed", "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300,
     "½ ² ™", "“quoted”",
 ]  # fmt: skip
-SIZES = dict(d_model=16, max_position_embeddings=64, encoder_layers=2, decoder_layers=1, dropout=0.0) | dict(
-    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32
-)
-# As the three were published: what their generation_config.json says, shortened to our lengths.
-GENERATION = {
-    "bart": dict(
-        max_length=24, min_length=6, num_beams=4, length_penalty=2.0, no_repeat_ngram_size=3, early_stopping=True,
-        forced_bos_token_id=0, forced_eos_token_id=2,
-    ),
-    "marian": dict(max_length=24, num_beams=6, forced_eos_token_id=0, renormalize_logits=True),
-    "pegasus": dict(max_length=24, num_beams=8, length_penalty=0.8, forced_eos_token_id=1),
-}  # fmt: skip
 GREEDY = dict(num_beams=1, length_penalty=1.0, early_stopping=False)
 
 
@@ -73,20 +58,7 @@ def odd_texts() -> list[str]:
 def tokenizers(tmp_path_factory) -> dict[str, Path]:
     """Folders with a tokenizer of each family, trained here, in the files in which they are published."""
     root = tmp_path_factory.mktemp("tokenizers")
-    bytes_ = Tokenizer(models.BPE())
-    bytes_.pre_tokenizer, bytes_.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    bytes_.train_from_iterator(TEXTS, trainer)
-    bytes_.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
-    folder = root / "bart"
-    folder.mkdir()
-    bytes_.save(str(folder / "tokenizer.json"))
-    about = {"tokenizer_class": "BartTokenizer", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"unk_token": "<unk>"}))
+    write_tokenizer("bart", root / "bart", TEXTS)
 
     folder = root / "marian"
     folder.mkdir()
@@ -116,53 +88,26 @@ def tokenizers(tmp_path_factory) -> dict[str, Path]:
     return {family: root / family for family in ("bart", "marian", "pegasus")}
 
 
-MODELS = {
-    "bart": (BartConfig, BartForConditionalGeneration),
-    "marian": (MarianConfig, MarianMTModel),
-    "pegasus": (PegasusConfig, PegasusForConditionalGeneration),
-}
-FAMILIES = pytest.mark.parametrize("family", MODELS)
+each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def settings(family: str, tokenizer: Path) -> tuple[dict, dict]:
-    """Config and generation settings, with the ids and options with which each family was published."""
-    if family == "bart":
-        ids, vocab_size = dict(pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2), 500
-        options = dict(activation_function="gelu", scale_embedding=False)
-        banned = {}
-    elif family == "marian":
-        table = json.loads((tokenizer / "vocab.json").read_text())
-        pad, vocab_size = table["<pad>"], len(table)
-        ids = dict(pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad, bos_token_id=0)
-        options, banned = dict(activation_function="swish", scale_embedding=True), dict(bad_words_ids=[[pad]])
-    else:
-        ids, vocab_size = dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, bos_token_id=0), 403
-        options, banned = dict(activation_function="relu", scale_embedding=True), {}
-    return dict(**SIZES, **ids, **options, vocab_size=vocab_size), ids | GENERATION[family] | banned
+def vocab_size(family: str, tokenizer: Path) -> int:
+    """That of the models: Marian's has its table's tokens, Pegasus' 103 more than SentencePiece's."""
+    if family == "marian":
+        return len(json.loads((tokenizer / "vocab.json").read_text()))
+    return 500 if family == "bart" else 403
 
 
 def publish(family: str, tokenizer: Path, folder: Path, seed: int = 0):
     """A random model of transformers, saved as it would be published; returns it."""
-    config, generation = settings(family, tokenizer)
-    torch.manual_seed(seed)
-    kind, model = MODELS[family]
-    theirs = model(kind(**config)).eval()
-    with torch.no_grad():
-        for name, p in theirs.named_parameters():  # loud, so that texts differ and end at many lengths
-            if p.requires_grad:
-                std = 0.4 if "shared" in name else 3.0 if "positions" in name else 1.0
-                p.normal_(mean=float(name.endswith("norm.weight")), std=std)
-        theirs.final_logits_bias.normal_(std=0.3)
-        theirs.model.shared.weight[config["eos_token_id"]] *= 3.0  # likely here, unlikely there
-        theirs.final_logits_bias[0, config["eos_token_id"]] += seed
-    theirs.generation_config = GenerationConfig(**generation)
+    theirs = small_model(family, vocab_size(family, tokenizer), seed)
     theirs.save_pretrained(folder)
     for file in tokenizer.iterdir():
         shutil.copy(file, folder)
     return theirs
 
 
-@FAMILIES
+@each_family
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_the_logits_are_theirs(family, dtype, tolerance, tokenizers, tmp_path):
     theirs = publish(family, tokenizers[family], tmp_path).to(dtype)
@@ -177,7 +122,7 @@ def test_the_logits_are_theirs(family, dtype, tolerance, tokenizers, tmp_path):
     assert (mine - other).abs().max() < tolerance * other.abs().max()
 
 
-@FAMILIES
+@each_family
 @pytest.mark.parametrize("greedily", [False, True], ids=["as published", "greedy"])
 def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     ends = set()
@@ -198,9 +143,27 @@ def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
 
 
+@each_family
+def test_a_small_published_folder_is_read_and_written_alike(family, tmp_path):
+    """Those of lesson 12, whose tokenizers are of one kind."""
+    folder = publish_small(family, tmp_path, TEXTS)
+    ours, theirs = from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts = [*TEXTS[:3], "A fire.", "Rain fell on Lima."]
+    batch = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+    assert ours.encode(texts).equal(batch.input_ids) and not batch.attention_mask.all()
+    written = theirs.generate(**batch)
+    assert ours.generate(texts) == tokenizer.batch_decode(written, skip_special_tokens=True)
+
+
+def test_a_small_tokenizer_asks_for_texts_enough(tmp_path):
+    with pytest.raises(ValueError, match="at most 261 with these texts, got 500; give more of them"):
+        write_tokenizer("bart", tmp_path, ["ab"])
+
+
 def test_what_the_generation_config_leaves_out_is_left_to_the_defaults_of_transformers(tokenizers, tmp_path):
     theirs = publish("marian", tokenizers["marian"], tmp_path, seed=3)
-    ids = {name: i for name, i in settings("marian", tokenizers["marian"])[0].items() if name.endswith("_token_id")}
+    ids = {name: i for name, i in theirs.config.to_dict().items() if name.endswith("_token_id")}
     (tmp_path / "generation_config.json").write_text(json.dumps(ids))
     ours = from_pretrained(tmp_path)
     src = ours.encode(TEXTS[:8])
@@ -382,11 +345,12 @@ class Trap:
         return setattr, (Trap, "sprung", True)
 
 
-@FAMILIES
+@each_family
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
     kind = {"bart": BartTokenizer, "marian": MarianTokenizer, "pegasus": PegasusTokenizer}[family]
-    theirs, said = kind.from_pretrained(tokenizers[family]), settings(family, tokenizers[family])[0]
+    theirs = kind.from_pretrained(tokenizers[family])
+    said = small_config(family, vocab_size(family, tokenizers[family]))
     ids = dict(pad_id=said["pad_token_id"], start_id=said["decoder_start_token_id"], eos_id=said["eos_token_id"])
     ours = read_tokenizer(tokenizers[family], ids, 0 if family == "bart" else None)
     again = Vocabulary.from_json(ours.to_json())
@@ -475,7 +439,7 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
     assert tokenizer.batch_decode(written, skip_special_tokens=True) == [wrote]
 
 
-@FAMILIES
+@each_family
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_a_published_model_is_tuned_with_its_own_tokens(family, tokenizers, elsewhere):
     publish(family, tokenizers[family], elsewhere / "published")
@@ -534,10 +498,9 @@ def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp
     """bart-large-cnn's shape, with random weights."""
     sizes = dict(vocab_size=50264, d_model=1024, max_position_embeddings=1024, encoder_layers=12, decoder_layers=12)
     sizes |= dict(encoder_attention_heads=16, decoder_attention_heads=16, encoder_ffn_dim=4096, decoder_ffn_dim=4096)
-    config, generation = settings("bart", tokenizers["bart"])
     torch.manual_seed(0)
-    theirs = BartForConditionalGeneration(BartConfig(**config | sizes)).eval()
-    theirs.generation_config = GenerationConfig(**generation)
+    theirs = BartForConditionalGeneration(BartConfig(**small_config("bart") | sizes)).eval()
+    theirs.generation_config = GenerationConfig(**small_writing("bart"))
     theirs.save_pretrained(tmp_path)
     for file in tokenizers["bart"].iterdir():
         shutil.copy(file, tmp_path)

@@ -129,70 +129,6 @@ def expanded_last(name: str) -> str:
     return replaced(name, pairs).removeprefix("model.")
 
 
-def small_layers(draw: Draw) -> Iterator[Inputs]:
-    for width, order in ((3, [2, 0, 1]), (6, [0, 2, 4, 1, 3, 5])):
-        weights = {f"{name}.{kind}": draw(width) for name in ("norm", "read", "write") for kind in ("weight", "bias")}
-        weights |= {f"{name}.weight": draw(width, width) for name in ("read", "write")}
-        yield {"weights": weights, "order": torch.tensor(order)}
-
-
-@exercise(
-    difficulty=3,
-    minutes=15,
-    trains="what reads the stream and what writes it",
-    right="Nothing computes anything else: this is one of the many ways to write down the same layer.",
-    cases=small_layers,
-)
-def reordered(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    new = {name: weight[order] for name, weight in weights.items()}
-    return new | {"read.weight": weights["read.weight"][:, order], "read.bias": weights["read.bias"]}
-
-
-@reordered.mistake
-def hidden_moved(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """`read.bias` is added to the hidden vector, which keeps its order."""
-    return reordered.reference(weights, order) | {"read.bias": weights["read.bias"][order]}
-
-
-@reordered.mistake
-def norm_left(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """The norm multiplies each entry by a weight of its own, and adds a bias: both move along."""
-    return reordered.reference(weights, order) | {n: w for n, w in weights.items() if n.startswith("norm")}
-
-
-@reordered.mistake
-def first_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """You order the rows of `read.weight`, which are hidden entries; the stream is along its last axis."""
-    rows = {"read.weight": weights["read.weight"][order]}
-    return reordered.reference(weights, order) | rows
-
-
-@reordered.mistake
-def last_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """You order the columns of `write.weight`, which are hidden entries; it writes the stream, a row for each entry."""
-    columns = {"write.weight": weights["write.weight"][:, order]}
-    return reordered.reference(weights, order) | columns
-
-
-@reordered.mistake
-def both_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """You order both axes of the matrices; one of the two counts hidden entries, and stays."""
-    both = {name: weights[name][order][:, order] for name in ("read.weight", "write.weight")}
-    return reordered.reference(weights, order) | both
-
-
-@reordered.mistake
-def bias_left(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """`write.bias` is added to the stream, so it moves along."""
-    return reordered.reference(weights, order) | {"write.bias": weights["write.bias"]}
-
-
-@reordered.mistake
-def undone_instead(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """That is the inverse order; the new layer meets `x[order]`."""
-    return reordered.reference(weights, order.argsort())
-
-
 def sizes(draw: Draw) -> Iterator[Inputs]:
     yield {"vocab": 10, "d": 2, "d_ff": 4, "layers": 1, "positions": 3}
     yield {"vocab": 50265, "d": 768, "d_ff": 3072, "layers": 6, "positions": 1024}
@@ -263,6 +199,153 @@ def no_biases(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int
 def one_side_of_positions(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
     """Encoder and decoder have a table of positions each."""
     return counted(vocab, d, d_ff, layers, positions) - (positions + 2) * d
+
+
+def steps_of_writing(draw: Draw) -> Iterator[Inputs]:
+    yield {"logits": torch.tensor([[1.0, 2.0, 3.0]]), "step": 1, "steps": 4, "banned": [2], "first": 0, "last": 1}
+    yield {"logits": draw(2, 5), "step": 0, "steps": 4, "banned": [3], "first": 0, "last": 2}
+    yield {"logits": draw(2, 5), "step": 3, "steps": 4, "banned": [], "first": 0, "last": 2}
+    yield {"logits": draw(2, 5), "step": 2, "steps": 4, "banned": [1, 4], "first": None, "last": 0}
+    yield {"logits": draw(2, 5), "step": 0, "steps": 4, "banned": [0, 4], "first": None, "last": None}
+    yield {"logits": draw(2, 5), "step": 3, "steps": 4, "banned": [2], "first": None, "last": 2}
+    yield {"logits": draw(1, 5), "step": 0, "steps": 1, "banned": [], "first": 3, "last": 2}
+
+
+Token = int | None
+
+
+def forced(logits: Tensor, token: int) -> Tensor:
+    alone = torch.full_like(logits, -torch.inf)
+    alone[:, token] = 0.0
+    return alone
+
+
+@exercise(
+    difficulty=2,
+    minutes=10,
+    trains="the rules by which published models write",
+    right="The same rules are the package's `Rules`, which read them from any published folder.",
+    cases=steps_of_writing,
+)
+def ruled(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    logits = logits.clone()
+    logits[:, banned] = -torch.inf
+    if step == 0 and first is not None:
+        logits = forced(logits, first)
+    if step == steps - 1 and last is not None:
+        logits = forced(logits, last)
+    return logits
+
+
+@ruled.mistake
+def token_0_missed(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """`if first:` is false for the token 0, which is BART's; ask `is not None`."""
+    return ruled.reference(logits, step, steps, banned, first or None, last or None)
+
+
+@ruled.mistake
+def ban_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """You ban after you force, so that a forced token can be lost; ban first."""
+    logits = ruled.reference(logits, step, steps, [], first, last).clone()
+    logits[:, banned] = -torch.inf
+    return logits
+
+
+@ruled.mistake
+def last_too_late(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """Steps count from 0, so the last of them is `steps - 1`."""
+    return ruled.reference(logits, step, steps + 1, banned, first, last)
+
+
+@ruled.mistake
+def always_first(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """You force `first` at every step; only at step 0 it is the only choice."""
+    return ruled.reference(logits, 0 if step < steps - 1 else step, steps, banned, first, last)
+
+
+@ruled.mistake
+def first_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """In a text of one step both are forced, and `last` is to win."""
+    alone = step == 0 and first is not None
+    return ruled.reference(logits, step, steps, banned, first, None if alone else last)
+
+
+@ruled.mistake
+def zeroed(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """A logit of 0 is a logit like any other, often a high one; what is ruled out gets minus infinity."""
+    found = ruled.reference(logits, step, steps, banned, first, last)
+    return found.masked_fill(found.isneginf(), 0.0)
+
+
+@ruled.mistake
+def own_logit(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
+    """A forced token gets 0, so that it costs nothing; yours keeps its logit."""
+    found = ruled.reference(logits, step, steps, banned, first, last)
+    return torch.where(found == 0, logits, found)
+
+
+def small_layers(draw: Draw) -> Iterator[Inputs]:
+    for width, order in ((3, [2, 0, 1]), (6, [0, 2, 4, 1, 3, 5])):
+        weights = {f"{name}.{kind}": draw(width) for name in ("norm", "read", "write") for kind in ("weight", "bias")}
+        weights |= {f"{name}.weight": draw(width, width) for name in ("read", "write")}
+        yield {"weights": weights, "order": torch.tensor(order)}
+
+
+@exercise(
+    difficulty=3,
+    minutes=15,
+    trains="what reads the stream and what writes it",
+    right="Nothing computes anything else: this is one of the many ways to write down the same layer.",
+    cases=small_layers,
+)
+def reordered(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    new = {name: weight[order] for name, weight in weights.items()}
+    return new | {"read.weight": weights["read.weight"][:, order], "read.bias": weights["read.bias"]}
+
+
+@reordered.mistake
+def hidden_moved(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """`read.bias` is added to the hidden vector, which keeps its order."""
+    return reordered.reference(weights, order) | {"read.bias": weights["read.bias"][order]}
+
+
+@reordered.mistake
+def norm_left(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """The norm multiplies each entry by a weight of its own, and adds a bias: both move along."""
+    return reordered.reference(weights, order) | {n: w for n, w in weights.items() if n.startswith("norm")}
+
+
+@reordered.mistake
+def first_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """You order the rows of `read.weight`, which are hidden entries; the stream is along its last axis."""
+    rows = {"read.weight": weights["read.weight"][order]}
+    return reordered.reference(weights, order) | rows
+
+
+@reordered.mistake
+def last_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """You order the columns of `write.weight`, which are hidden entries; it writes the stream, a row for each entry."""
+    columns = {"write.weight": weights["write.weight"][:, order]}
+    return reordered.reference(weights, order) | columns
+
+
+@reordered.mistake
+def both_axes(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """You order both axes of the matrices; one of the two counts hidden entries, and stays."""
+    both = {name: weights[name][order][:, order] for name in ("read.weight", "write.weight")}
+    return reordered.reference(weights, order) | both
+
+
+@reordered.mistake
+def bias_left(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """`write.bias` is added to the stream, so it moves along."""
+    return reordered.reference(weights, order) | {"write.bias": weights["write.bias"]}
+
+
+@reordered.mistake
+def undone_instead(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """That is the inverse order; the new layer meets `x[order]`."""
+    return reordered.reference(weights, order.argsort())
 
 
 Seen = list[tuple[str, Tensor]]
@@ -348,89 +431,6 @@ def signs_count(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
         if a.shape != b.shape or not (b - a).max() <= tolerance * a.abs().max():
             return name
     return None
-
-
-def steps_of_writing(draw: Draw) -> Iterator[Inputs]:
-    yield {"logits": torch.tensor([[1.0, 2.0, 3.0]]), "step": 1, "steps": 4, "banned": [2], "first": 0, "last": 1}
-    yield {"logits": draw(2, 5), "step": 0, "steps": 4, "banned": [3], "first": 0, "last": 2}
-    yield {"logits": draw(2, 5), "step": 3, "steps": 4, "banned": [], "first": 0, "last": 2}
-    yield {"logits": draw(2, 5), "step": 2, "steps": 4, "banned": [1, 4], "first": None, "last": 0}
-    yield {"logits": draw(2, 5), "step": 0, "steps": 4, "banned": [0, 4], "first": None, "last": None}
-    yield {"logits": draw(2, 5), "step": 3, "steps": 4, "banned": [2], "first": None, "last": 2}
-    yield {"logits": draw(1, 5), "step": 0, "steps": 1, "banned": [], "first": 3, "last": 2}
-
-
-Token = int | None
-
-
-def forced(logits: Tensor, token: int) -> Tensor:
-    alone = torch.full_like(logits, -torch.inf)
-    alone[:, token] = 0.0
-    return alone
-
-
-@exercise(
-    difficulty=2,
-    minutes=10,
-    trains="the rules by which published models write",
-    right="The same rules are the package's `Rules`, which read them from any published folder.",
-    cases=steps_of_writing,
-)
-def ruled(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    logits = logits.clone()
-    logits[:, banned] = -torch.inf
-    if step == 0 and first is not None:
-        logits = forced(logits, first)
-    if step == steps - 1 and last is not None:
-        logits = forced(logits, last)
-    return logits
-
-
-@ruled.mistake
-def token_0_missed(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """`if first:` is false for the token 0, which is BART's; ask `is not None`."""
-    return ruled.reference(logits, step, steps, banned, first or None, last or None)
-
-
-@ruled.mistake
-def ban_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """You ban after you force, so that a forced token can be lost; ban first."""
-    logits = ruled.reference(logits, step, steps, [], first, last).clone()
-    logits[:, banned] = -torch.inf
-    return logits
-
-
-@ruled.mistake
-def last_too_late(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """Steps count from 0, so the last of them is `steps - 1`."""
-    return ruled.reference(logits, step, steps + 1, banned, first, last)
-
-
-@ruled.mistake
-def always_first(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """You force `first` at every step; only at step 0 it is the only choice."""
-    return ruled.reference(logits, 0 if step < steps - 1 else step, steps, banned, first, last)
-
-
-@ruled.mistake
-def first_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """In a text of one step both are forced, and `last` is to win."""
-    alone = step == 0 and first is not None
-    return ruled.reference(logits, step, steps, banned, first, None if alone else last)
-
-
-@ruled.mistake
-def zeroed(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """A logit of 0 is a logit like any other, often a high one; what is ruled out gets minus infinity."""
-    found = ruled.reference(logits, step, steps, banned, first, last)
-    return found.masked_fill(found.isneginf(), 0.0)
-
-
-@ruled.mistake
-def own_logit(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """A forced token gets 0, so that it costs nothing; yours keeps its logit."""
-    found = ruled.reference(logits, step, steps, banned, first, last)
-    return torch.where(found == 0, logits, found)
 
 
 def normed(draw: Draw) -> Iterator[Inputs]:
