@@ -30,13 +30,14 @@ MAY_IMPORT = {
     "recipes": set(),
     "next_token": set(),  # lesson 08 meets it, and checkpoints keep its rules
     "checkpoints": {"copying", "files", "model", "next_token", "recipes", "vocabulary"},
-    "training": {"batches", "checkpoints", "recipes"},
+    "decoding": {"attention", "batches", "masks", "model", "next_token", "vocabulary"},
+    "rouge": set(),
+    "risk": {"batches", "decoding", "model", "recipes", "rouge"},
+    "training": {"batches", "checkpoints", "recipes", "risk"},
     "workers": {"batches", "checkpoints", "errors", "training"},
     "tasks": {"batches", "newsroom", "pairs", "recipes", "vocabulary"},
     "head_start": {"attention", "copying", "model"},
-    "decoding": {"attention", "batches", "masks", "model", "next_token", "vocabulary"},
     "beam": {"attention", "decoding", "model", "next_token"},
-    "rouge": set(),
     "scoring": {"decoding", "newsroom", "pairs", "rouge"},
     "tracing": {"attention", "copying", "decoding", "model"},
     "pretrained": {"checkpoints", "copying", "model", "vocabulary"},
@@ -65,6 +66,7 @@ MAY_IMPORT = {
         "model",
         "next_token",
         "results",
+        "risk",
         "tasks",
         "training",
         "vocabulary",
@@ -176,9 +178,9 @@ def test_the_taught_root_reads_from_end_to_end():
     taught = [path for path in MODULES if path.stem not in COMMANDS]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught)
     # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start;
-    # 30 for the interval of a lead;
+    # 30 for the interval of a lead; 70 for risk;
     # 66 for docstrings.
-    assert lines <= 3790
+    assert lines <= 3870
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

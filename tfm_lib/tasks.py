@@ -16,8 +16,9 @@ WARM_UP = 100  # steps, of a run on pairs of a file
 READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
 PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
-OFTEN = 5  # from so many passes on, dropout and label smoothing are these, against learning by heart
-DROPPED, SMOOTHED = 0.2, 0.1
+# From so many passes on, against learning by heart: dropout and label smoothing are these, embeddings stay as they were
+# counted, and this part of the steps, the last ones, minimizes risk.
+OFTEN, DROPPED, SMOOTHED, RISK = 5, 0.2, 0.1, 0.1
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
@@ -40,7 +41,7 @@ class Task:
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
     repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
     head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
-    by_passes: bool = False  # dropout and label smoothing are more where pairs are read `OFTEN`
+    by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -62,12 +63,13 @@ class Task:
         recipe = replace(self.recipe, steps=steps, warmup_steps=min(WARM_UP, steps))
         return replace(self, recipe=recipe, measured=False)
 
-    def of_passes(self, passes: float) -> "Task":
-        """The same for a model that reads its pairs so often."""
+    def of_passes(self, passes: float, risk: float = RISK) -> "Task":
+        """The same for a model that reads its pairs so often, and minimizes risk in this part of the steps."""
         if not self.by_passes or passes < OFTEN:
             return self
-        model, recipe = self.model | {"dropout": DROPPED}, replace(self.recipe, label_smoothing=SMOOTHED)
-        return replace(self, model=model, recipe=recipe)
+        risky = round(risk * self.recipe.steps)
+        recipe = replace(self.recipe, label_smoothing=SMOOTHED, risk_steps=risky, fixed_embeddings=True)
+        return replace(self, model=self.model | {"dropout": DROPPED}, recipe=recipe)
 
 
 def choose(
