@@ -65,6 +65,7 @@ MAY_IMPORT = {
         "head_start",
         "model",
         "next_token",
+        "recipes",
         "results",
         "risk",
         "tasks",
