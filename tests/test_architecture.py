@@ -64,6 +64,7 @@ MAY_IMPORT = {
         "head_start",
         "model",
         "next_token",
+        "recipes",
         "results",
         "risk",
         "tasks",

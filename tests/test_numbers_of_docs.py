@@ -121,6 +121,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "first 12 words of the abstract": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
         "has 28.2 after": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
         "and 29.9 with beam search": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
+        "it has 29.4 and 31.0.": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
         "a training step is 1.7 times as fast, or 1.2 times without dropout": SPEED,
         "greedy decoding is 4.1 times as fast for 32 texts and 1.9 times for one": SPEED,
         "our beam search is 1.8 to 2.0 times as fast as BART's": SPEED,

@@ -121,6 +121,11 @@ WORKS = {
         "1508.07909",
         {"section 3.2": ("Byte Pair Encoding (BPE)", r"pieces of words")},
     ),
+    "Shen et al. 2016": Work(
+        "Minimum Risk Training for Neural Machine Translation",
+        "1512.02433",
+        {"section 3": ("Minimum Risk Training for Neural Machine Translation", r"risk")},
+    ),
     "Szegedy et al. 2016": Work(
         "Rethinking the Inception Architecture for Computer Vision",
         "1512.00567",
@@ -161,6 +166,7 @@ CITED = {
     "positions.LearnedPositions": ["Gehring et al. 2017, section 3.1"],
     "recipes.paper_rate": ["Vaswani et al. 2017, section 5.3"],
     "recipes.linear_rate": ["Devlin et al. 2019 (BERT), appendix A.2"],
+    "risk.risk_step": ['Shen et al. 2016, "Minimum Risk Training for Neural Machine Translation", section 3'],
     "rouge.lead": ['Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation", section 4'],
     "rouge.prefix_lcs": ['Hyyrö 2004, "Bit-parallel LCS-length computation revisited"'],
     "scoring.score": ['Lin 2004, "ROUGE", sections 2 and 3'],
