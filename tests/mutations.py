@@ -91,7 +91,7 @@ MUTATIONS = [
     Mutation("a row that moves copies from its old source", "copying", "self.ids[rows])", "self.ids[: len(rows)])", "test_copying"),
     Mutation("slots start as all words do", "copying", "0.99**0.5 * table[slots[0]] + 0.1 * table[slots]", "table[slots]", "test_copying"),
     Mutation("a checkpoint forgets that its model copies", "checkpoints", "CopyingTransformer if about.get(\"copying\") else Transformer", "Transformer", "test_copying"),
-    Mutation("a summary has slots of its own", "batches", "[pair.summary for pair in pairs], words)", "[pair.summary for pair in pairs], list(map(vocabulary.slot_words, (pair.summary for pair in pairs))))", "test_copying"),
+    Mutation("a summary has slots of its own", "batches", "[pair.summary for pair in pairs], words, written=True)", "[pair.summary for pair in pairs], list(map(vocabulary.slot_words, (pair.summary for pair in pairs))), written=True)", "test_copying"),
     Mutation("common words are hidden, too", "batches", "articles_with[i] <= most and ", "", "test_copying"),
     Mutation("slots for what was cut off", "batches", "known[: len(slots & {*ids})]", "known", "test_copying"),
     Mutation("Oslo and oslo have two slots", "vocabulary", "return normalizer.normalize_str(word) if normalizer else word", "return word", "test_copying"),
