@@ -110,7 +110,7 @@ MUTATIONS = [
     Mutation("log-probabilities not shifted", "decoding", "tokens[:, :-1]], dim=1)", "tokens[:, 1:]], dim=1)", "test_decoding"),
     Mutation("samples from the global random state", "decoding", "1, generator=generator)", "1)", "test_decoding"),
     Mutation("the end may come one token early", "next_token", "length <= self.min_new_tokens", "length < self.min_new_tokens", "test_next_token"),
-    Mutation("the end may not come where nothing else is left", "next_token", "    forbidden[:, eos_id] &= ~forbidden.all(-1)\n", "", "test_next_token"),
+    Mutation("the end may not come where nothing else is left", "next_token", "            forbidden[:, eos_id] &= ~forbidden.all(-1)\n", "", "test_next_token"),
     Mutation("n-grams one too short", "next_token", "0 < n <= length", "0 < n < length", "test_next_token"),
     Mutation("top-p leaves out the token that reaches it", "next_token", "F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))", "ranked.cumsum(-1)", "test_next_token"),
     Mutation("top-k keeps one more", "next_token", "min(top_k, ", "min(top_k + 1, ", "test_next_token"),
