@@ -79,6 +79,19 @@ WORKS = {
         "1904.09751",
         {"section 3": ("Language Model Decoding", r"top_p")},
     ),
+    "Junczys-Dowmunt et al. 2018": Work("Marian: Fast Neural Machine Translation in C++", "1804.00344"),
+    "Kudo and Richardson 2018": Work(
+        "SentencePiece: A simple and language independent subword tokenizer and detokenizer for Neural Text Processing",
+        "1808.06226",
+    ),
+    "Lewis et al. 2020": Work(
+        "BART: Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, and "
+        "Comprehension",
+        "1910.13461",
+    ),
+    "Zhang et al. 2020": Work(
+        "PEGASUS: Pre-training with Extracted Gap-sentences for Abstractive Summarization", "1912.08777"
+    ),
     "Gu et al. 2016": Work("Incorporating Copying Mechanism in Sequence-to-Sequence Learning", "1603.06393"),
     "Hyyrö 2004": Work("Bit-parallel LCS-length computation revisited"),
     "Koehn 2004": Work(
@@ -126,6 +139,12 @@ CITED = {
     "attention.AdditiveAttention": ["Bahdanau et al. 2015, appendix A.1.2"],
     "attention.MultiHeadAttention": ["section 5.4", "Vaswani et al. 2017, section 3.2.2"],
     "batches.Batch.of": ["Vaswani et al. 2017, section 3.1"],
+    "pretrained.loading.from_pretrained": [
+        "Lewis et al. 2020 (BART)",
+        "Junczys-Dowmunt et al. 2018 (Marian)",
+        "Zhang et al. 2020 (PEGASUS)",
+    ],
+    "pretrained.tokenizer.SentencePieceVocabulary": ['Kudo and Richardson 2018, "SentencePiece"'],
     "copying.Pointer": [
         'See et al. 2017, "Get To The Point", section 2.2',
         'Gu et al. 2016, "Incorporating Copying Mechanism"',

@@ -246,8 +246,8 @@ def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path, monkey
     before = [parameter.clone() for parameter in model.parameters()]
     pretrained.ship(model, vocabulary, tmp_path / "shipped.safetensors")
     loaded = checkpoints.load_checkpoint(tmp_path / "shipped.safetensors").model
-    monkeypatch.setattr(pretrained, "SHIPPED", tmp_path / "plain")
-    monkeypatch.setattr(pretrained, "COPYING", tmp_path / "copying")
+    monkeypatch.setattr(pretrained.newsroom, "SHIPPED", tmp_path / "plain")
+    monkeypatch.setattr(pretrained.newsroom, "COPYING", tmp_path / "copying")
     assert pretrained.ship(model, vocabulary) == tmp_path / "plain"
     assert pretrained.ship(CopyingTransformer(model.config), vocabulary) == tmp_path / "copying"
     assert [type(pretrained.newsroom_model(copying=copying)[0]) for copying in (False, True)] == [

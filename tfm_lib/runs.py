@@ -62,14 +62,13 @@ def run(
     examples = task.training_examples(vocabulary)
     first = team is training or team.is_first()
     with nullcontext() if team is training else team.joined(device):
-        size, vectors, batches = task.model["d_model"], None, len(plan_batches(examples, task.recipe.max_tokens))
+        vectors, batches = None, len(plan_batches(examples, task.recipe.max_tokens))
         if kept is None and task.head_start:
-            vectors = word_vectors(examples.articles, len(vocabulary), size, task.recipe.seed)
+            vectors = word_vectors(examples.articles, len(vocabulary), task.model["d_model"], task.recipe.seed)
         if kept is None and task.measured:
             minutes = MINUTES if minutes is None else minutes
-            trial = _new_model(task, vocabulary, vectors, device)
             left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
-            steps = team.steps_within(left, trial, examples, task.recipe)
+            steps = team.steps_within(left, _new_model(task, vocabulary, vectors, device), examples, task.recipe)
             if team is training and task.by_passes and steps >= OFTEN * batches:
                 often = task.of_passes(steps / batches)
                 trial = _learns(_new_model(often, vocabulary, vectors, device), often.recipe)
@@ -151,6 +150,8 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
 def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
     """The model with which every run of this task, word vectors and seed begins."""
     training.set_seed(task.recipe.seed)
+    if task.begin is not None:
+        return task.begin().to(device)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
     config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)

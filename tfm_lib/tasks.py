@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tfm_lib.batches import Examples, encode_pairs, hide_words
+from tfm_lib.model import Transformer
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
+from tfm_lib.next_token import NO_RULES, Rules
 from tfm_lib.pairs import READERS, Pair, Splits, read_splits
 from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
@@ -42,6 +44,8 @@ class Task:
     repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
     head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
     by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
+    rules: Rules = NO_RULES  # by which texts are written, besides what `repeats` brings
+    begin: Callable[[], Transformer] | None = None  # a trained model to begin with, made anew at each call
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -153,7 +157,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     splits = read_splits(data, seed, fields)
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{_stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
         max_article=READ,
@@ -177,7 +181,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     )
 
 
-def _stem(data: Path) -> str:
+def stem(data: Path) -> str:
     """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
     whole = data.resolve()
     if whole.name.startswith("train.") and whole.is_file():
