@@ -149,6 +149,8 @@ MUTATIONS = [
     Mutation("gradients pile up", "training", "    optimizer.zero_grad()\n", "", "test_training"),
     Mutation("resumed run sees the first batches again", "training", "for indices in plan[done:]", "for indices in plan[0:]", "test_training"),
     Mutation("random state not restored", "training", "    torch.set_rng_state(", "    (lambda state: None)(", "test_training"),
+    Mutation("texts with a worse score become more probable", "risk", "risk = 1 - (odds", "risk = (odds", "test_risk"),
+    Mutation("texts are scored by the summaries of others", "risk", "_scores(written, batch.labels[rows]", "_scores(written, batch.labels.repeat(TEXTS, 1)", "test_risk"),
     Mutation("a row falls to no worker", "workers", "range(rank, len(batch.src), number)", "range(rank, len(batch.src) - 1, number)", "test_workers"),
     Mutation("a share counts by its rows", "workers", "own_labels / labels", "len(own.labels) / len(batch.labels)", "test_workers"),
     Mutation("altered checkpoint accepted", "checkpoints", "if checksum != _checksum(tensors, text):", "if False:", "test_checkpoints"),
