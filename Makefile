@@ -37,7 +37,7 @@ $(if $(filter-out auto cpu cu% rocm% xpu,$(TORCH_BACKEND)),$(error \
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow test-browser train write flashcards reset progress student bench site lint lessons \
+.PHONY: help lab test test-slow test-browser train write export flashcards reset progress student bench site lint lessons \
   stamp clean
 
 help: ## list the targets and their options
@@ -61,10 +61,11 @@ train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DAT
 ## FIELDS=body,subject: what the file calls text and summary
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
+## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
 	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,MINUTES,minutes) \
 	  $(call option,STEPS,steps) $(call option,SEED,seed) $(call option,DEVICE,device) \
-	  $(call option,WORKERS,workers) $(call option,COPY,copy) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
+	  $(call option,WORKERS,workers) $(call option,COPY,copy) $(call option,MODEL,model) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
 	  $(call switch,SHIP,ship)
 
 write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
@@ -72,6 +73,11 @@ write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by w
 ## BEAMS=4: beam search; COUNT=3: several of each text
 	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
 	  $(call option,BEAMS,beams) $(call option,COUNT,count)
+
+export: $(READY) ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
+## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
+	@$(RUN) -m tfm_lib export $(call option,MODEL,model) $(call option,OUT,out) $(call option,HEAD,head) \
+	  $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,SEED,seed)
 
 flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
 	@$(RUN) -m tfm_lib flashcards
@@ -121,7 +127,7 @@ test test-slow test-browser bench site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 # So that what it says of options is in make's words.
-train write: export TFM_BY_MAKE = 1
+train write export: export TFM_BY_MAKE = 1
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)
@@ -131,7 +137,7 @@ $(READY): pyproject.toml environment.yml | $(UV)
 endif
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
-	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6 GB on disk."
+	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6.5 GB on disk."
 	$(UV) pip sync --python .venv/bin/python --require-hashes requirements.lock
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .
 	@rm -f .venv/.installed* && touch $@

@@ -121,6 +121,11 @@ def page(report: dict, notes: str = "") -> str:
     copies = "It copies. " if first.get("copying") else ""
     if first.get("slots"):
         copies = f"It copies, with {first['slots']} slots for a story's unknown words. "
+    if recipe.get("risk_steps"):
+        copies += (
+            f"Embeddings stay as they were counted; the last {recipe['risk_steps']:,} steps minimize risk, whose loss "
+            "is another one. "
+        )
     made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
     made += [""] if made else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")

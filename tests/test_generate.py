@@ -10,6 +10,7 @@ from tfm_lib.beam import beam_hypotheses, beam_search
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import Rules, next_token_probs
+from tfm_lib.pretrained.names import theirs as called
 
 VOCAB, LONGEST = 40, 16
 THEIR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=1) | dict(
@@ -21,32 +22,6 @@ OUR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_length=32, num_encoder_layers
 # Ids as the two were published: BART starts with the end, Marian with padding.
 BART = dict(pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, bos_token_id=0)
 MARIAN = dict(pad_token_id=VOCAB - 1, eos_token_id=0, decoder_start_token_id=VOCAB - 1, bos_token_id=None)
-NAMES = {  # theirs to ours, in this order
-    "model.shared": "encoder.embedding.tokens",
-    "model.": "",
-    "embed_tokens": "embedding.tokens",
-    "embed_positions.weight": "embedding.positions.table",
-    "layernorm_embedding": "embedding.norm",
-    "self_attn_layer_norm": "around_self_attention.norm",
-    "encoder_attn_layer_norm": "around_cross_attention.norm",
-    "final_layer_norm": "around_feed_forward.norm",
-    "self_attn": "self_attention",
-    "encoder_attn": "cross_attention",
-    "q_proj": "query_proj",
-    "k_proj": "key_proj",
-    "v_proj": "value_proj",
-    "out_proj": "output_proj",
-    "fc1": "feed_forward.expand",
-    "fc2": "feed_forward.contract",
-    "lm_head": "output",
-    "final_logits_bias": "output.bias",
-}
-
-
-def renamed(name):
-    for theirs, ours in NAMES.items():
-        name = name.replace(theirs, ours)
-    return name
 
 
 def twins(kind, seed, end_bias=0.0, dtype=torch.float32):
@@ -70,9 +45,7 @@ def twins(kind, seed, end_bias=0.0, dtype=torch.float32):
     theirs.final_logits_bias.normal_()[0, ids["eos_token_id"]] += end_bias
     our_ids = dict(pad_id=ids["pad_token_id"], eos_id=ids["eos_token_id"], start_id=ids["decoder_start_token_id"])
     ours = Transformer(TransformerConfig(**OUR_SIZES, **our_ids, **options)).to(dtype).eval()
-    weights = {renamed(name): weight for name, weight in theirs.state_dict().items() if name not in sines}
-    weights["output.bias"] = weights["output.bias"].squeeze(0)
-    ours.load_state_dict(weights)
+    ours.load_state_dict({name: theirs.state_dict()[called(name)].squeeze(0) for name in ours.state_dict()})
     return ours, theirs
 
 

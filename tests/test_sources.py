@@ -79,6 +79,19 @@ WORKS = {
         "1904.09751",
         {"section 3": ("Language Model Decoding", r"top_p")},
     ),
+    "Junczys-Dowmunt et al. 2018": Work("Marian: Fast Neural Machine Translation in C++", "1804.00344"),
+    "Kudo and Richardson 2018": Work(
+        "SentencePiece: A simple and language independent subword tokenizer and detokenizer for Neural Text Processing",
+        "1808.06226",
+    ),
+    "Lewis et al. 2020": Work(
+        "BART: Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, and "
+        "Comprehension",
+        "1910.13461",
+    ),
+    "Zhang et al. 2020": Work(
+        "PEGASUS: Pre-training with Extracted Gap-sentences for Abstractive Summarization", "1912.08777"
+    ),
     "Gu et al. 2016": Work("Incorporating Copying Mechanism in Sequence-to-Sequence Learning", "1603.06393"),
     "Hyyrö 2004": Work("Bit-parallel LCS-length computation revisited"),
     "Koehn 2004": Work(
@@ -108,6 +121,11 @@ WORKS = {
         "1508.07909",
         {"section 3.2": ("Byte Pair Encoding (BPE)", r"pieces of words")},
     ),
+    "Shen et al. 2016": Work(
+        "Minimum Risk Training for Neural Machine Translation",
+        "1512.02433",
+        {"section 3": ("Minimum Risk Training for Neural Machine Translation", r"risk")},
+    ),
     "Szegedy et al. 2016": Work(
         "Rethinking the Inception Architecture for Computer Vision",
         "1512.00567",
@@ -121,6 +139,12 @@ CITED = {
     "attention.AdditiveAttention": ["Bahdanau et al. 2015, appendix A.1.2"],
     "attention.MultiHeadAttention": ["section 5.4", "Vaswani et al. 2017, section 3.2.2"],
     "batches.Batch.of": ["Vaswani et al. 2017, section 3.1"],
+    "pretrained.loading.from_pretrained": [
+        "Lewis et al. 2020 (BART)",
+        "Junczys-Dowmunt et al. 2018 (Marian)",
+        "Zhang et al. 2020 (PEGASUS)",
+    ],
+    "pretrained.tokenizer.SentencePieceVocabulary": ['Kudo and Richardson 2018, "SentencePiece"'],
     "copying.Pointer": [
         'See et al. 2017, "Get To The Point", section 2.2',
         'Gu et al. 2016, "Incorporating Copying Mechanism"',
@@ -142,6 +166,7 @@ CITED = {
     "positions.LearnedPositions": ["Gehring et al. 2017, section 3.1"],
     "recipes.paper_rate": ["Vaswani et al. 2017, section 5.3"],
     "recipes.linear_rate": ["Devlin et al. 2019 (BERT), appendix A.2"],
+    "risk.risk_step": ['Shen et al. 2016, "Minimum Risk Training for Neural Machine Translation", section 3'],
     "rouge.lead": ['Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation", section 4'],
     "rouge.prefix_lcs": ['Hyyrö 2004, "Bit-parallel LCS-length computation revisited"'],
     "scoring.score": ['Lin 2004, "ROUGE", sections 2 and 3'],

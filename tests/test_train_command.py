@@ -20,6 +20,7 @@ from tfm_lib.__main__ import main, parser
 from tfm_lib.batches import encode_pairs, plan_batches
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import OnPurpose, marking
+from tfm_lib.head_start import word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair
@@ -245,8 +246,8 @@ def test_what_ships_is_what_was_trained_in_half_precision(tmp_path: Path, monkey
     before = [parameter.clone() for parameter in model.parameters()]
     pretrained.ship(model, vocabulary, tmp_path / "shipped.safetensors")
     loaded = checkpoints.load_checkpoint(tmp_path / "shipped.safetensors").model
-    monkeypatch.setattr(pretrained, "SHIPPED", tmp_path / "plain")
-    monkeypatch.setattr(pretrained, "COPYING", tmp_path / "copying")
+    monkeypatch.setattr(pretrained.newsroom, "SHIPPED", tmp_path / "plain")
+    monkeypatch.setattr(pretrained.newsroom, "COPYING", tmp_path / "copying")
     assert pretrained.ship(model, vocabulary) == tmp_path / "plain"
     assert pretrained.ship(CopyingTransformer(model.config), vocabulary) == tmp_path / "copying"
     assert [type(pretrained.newsroom_model(copying=copying)[0]) for copying in (False, True)] == [
@@ -461,17 +462,57 @@ def test_few_pairs_are_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, capsys
     )
 
 
-def test_pairs_that_are_read_often_are_learned_with_more_dropout_and_smoothing() -> None:
+def embeddings_at_the_start(data: Path) -> torch.Tensor:
+    """A run of no more than its first save: its one step has a rate of zero."""
+    run("--data", str(data), "--steps", "1", "--replace")
+    task = tasks.pairs_of_file(data, 0)
+    vocabulary = task.vocabulary()
+    vectors = word_vectors(task.training_examples(vocabulary).articles, len(vocabulary), task.model["d_model"], 0)
+    return runs._new_model(task, vocabulary, vectors, torch.device("cpu")).output.weight
+
+
+def test_pairs_that_are_read_often_are_learned_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More dropout and smoothing, embeddings that stay, risk in the end: and a run that is stopped goes on so."""
     data = write_pairs(Path("shop.jsonl"), 40)
     task = tasks.pairs_of_file(data, 0)
     batches = len(plan_batches(task.training_examples(task.vocabulary()), task.recipe.max_tokens))
+    monkeypatch.setattr(tasks, "RISK", 0.5)
+    monkeypatch.setattr(runs, "RISK", 0.5)
+    start = embeddings_at_the_start(data)
     for steps, dropout, smoothing in ((5 * batches - 1, 0.1, 0.0), (5 * batches, 0.2, 0.1)):
         run("--data", str(data), "--steps", str(steps), "--replace")
         model, _, state, _ = checkpoints.load_checkpoint(checkpoint_of("shop"))
         assert state is not None and state.finished
+        often = steps == 5 * batches
         assert (model.config.dropout, state.recipe.label_smoothing) == (dropout, smoothing)
+        assert (state.recipe.risk_steps, state.recipe.fixed_embeddings) == (round(0.5 * steps) * often, often)
+        assert model.output.weight.equal(start) == often
+    run("--data", str(data), "--steps", str(steps), "--minutes", "1e-9", "--replace")
+    assert len(checkpoints.load_checkpoint(checkpoint_of("shop")).state.history.step) == 1  # type: ignore[union-attr]
+    run("--data", str(data), "--resume")
+    again = checkpoints.load_checkpoint(checkpoint_of("shop")).model
+    assert all(a.equal(b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
     newsroom = tasks.newsroom(0)
     assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
+
+
+def test_the_steps_that_minimize_risk_are_measured_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where one takes nine times as long as another, half of the steps take nine tenths of the minutes."""
+    timed = []
+
+    def steps_within(minutes: float, model: Transformer, *rest: object) -> int:
+        timed.append((model.output.weight.requires_grad, len(rest) == 3))
+        return 100 if len(rest) == 3 else 900
+
+    monkeypatch.setattr(training, "steps_within", steps_within)
+    monkeypatch.setattr(runs, "RISK", 0.5)
+    monkeypatch.setattr(training, "train_step", lambda *rest: 1.0)
+    monkeypatch.setattr(training, "risk_step", lambda *rest: 1.0)
+    run("--data", str(write_pairs(Path("shop.jsonl"), 2000)), "--minutes", "1")
+    assert timed == [(True, False), (False, False), (False, True)]
+    assert "--steps 180 is what 1 minutes hold" in capsys.readouterr().out
 
 
 def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeypatch: pytest.MonkeyPatch) -> None:

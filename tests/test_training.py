@@ -266,12 +266,16 @@ def test_the_bar_tells_speed_and_the_time_left() -> None:
     history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
 
     def told(steps: int, minutes: float = math.inf) -> str:
-        return training._report(history, 2, steps, 4.0, minutes)
+        return training._report(history, Recipe(steps=steps, warmup_steps=1), 2, (2, 0.0), 4.0, minutes)
 
     assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
     assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
     assert told(1004, minutes=5) == "loss 1.500, 20 tokens/s, 4:56 left"
     assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
+    risky = Recipe(steps=24, warmup_steps=1, risk_steps=10)
+    assert training._report(history, risky, 2, (2, 0.0), 4.0, math.inf).endswith("0:20 left, then risk")
+    risky = Recipe(steps=24, warmup_steps=1, risk_steps=22)  # of which two are done, in the last three seconds
+    assert training._report(history, risky, 2, (2, 1.0), 4.0, math.inf).endswith("0:30 left")
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

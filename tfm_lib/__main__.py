@@ -32,6 +32,15 @@ def train(args: argparse.Namespace) -> None:
 
     copying = None if args.copy is None else args.copy == 1
     task = tasks.choose(args.task, args.data, args.seed, args.steps, copying, args.fields)
+    if args.model is not None:
+        if args.data is None or args.copy is not None:
+            raise ValueError(
+                f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
+                f"beside {option('model', args.model)}, and no {option('copy')}"
+            )
+        from tfm_lib import pretrained
+
+        task = pretrained.tuned(task, args.model)
     path, began = runs.checkpoint_of(task), time.time()
     try:
         if runs.works_together():
@@ -49,6 +58,50 @@ def train(args: argparse.Namespace) -> None:
             raise
         why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
         sys.exit(f"{why}; {path} is whole, and the same command with {option('resume')} goes on from it")
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write a run as a folder that transformers opens, with a model card."""
+    import json
+
+    from tfm_lib import pretrained, results, tasks
+    from tfm_lib.checkpoints import load_checkpoint
+    from tfm_lib.copying import CopyingTransformer
+    from tfm_lib.lessons import course_file
+    from tfm_lib.writing import SHIP, find_checkpoint
+
+    path = find_checkpoint(args.model)
+    model, vocabulary, state, rules = load_checkpoint(path)
+    name = next((name for name, file in SHIP.items() if file == path), path.parent.name)
+    scores, remark = path.with_name("scores.json"), ""
+    if args.head == 0:
+        if not isinstance(model, CopyingTransformer):
+            raise ValueError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
+        if args.task is None and args.data is None:
+            raise ValueError(
+                f"what {option('head', 0)} costs is measured on the development set: say which pairs it learned from, "
+                f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
+            )
+        task = tasks.choose(args.task, args.data, args.seed, copying=True, fields=args.fields)
+        whole = results.development_score(task, model, vocabulary, rules)
+        model, vocabulary = pretrained.without_head(model, vocabulary)
+        left = results.development_score(task, model, vocabulary, rules)
+        remark = (
+            f"It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
+            f"percent: {100 * left:.1f}, with the head {100 * whole:.1f}."
+        )
+        name += "-without-head"
+        print(remark)
+    folder = args.out or Path("exported") / name
+    told = {}
+    if args.head != 0 and path == pretrained.SHIPPED:
+        told = json.loads(course_file("benchmarks/newsroom.json").read_text(encoding="utf-8"))["runs"][0]["test_sets"]
+    elif args.head != 0 and scores.exists():
+        told = json.loads(scores.read_text(encoding="utf-8"))
+    generation = pretrained.Generation(max_new_tokens=model.config.max_length - 1, rules=rules)
+    card = pretrained.card(name, str(folder), model, state, told, remark)
+    pretrained.export(model, vocabulary, folder, generation=generation, card=card)
+    print(f"{folder} opens in transformers: its README.md says how")
 
 
 def _train(args: argparse.Namespace, task: "Task") -> None:
@@ -211,6 +264,9 @@ def parser() -> argparse.ArgumentParser:
         default=("article", "summary"),
         help="what the file calls text and summary (article,summary)",
     )
+    command.add_argument(
+        "--model", help="a published model to go on with, by its folder or its name on the hub, as facebook/bart-base"
+    )
     command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
     command.add_argument(
         "--workers", type=_whole(1), default=1, help="processes of this machine that train together (1)"
@@ -231,6 +287,16 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--beams", type=int, help="of beam search, as many as summaries are wanted unless given")
     command.add_argument("--count", type=int, default=1, help="summaries per text, with their probabilities (1)")
     command.set_defaults(run=write)
+
+    command = commands.add_parser("export", help="write a trained model as a folder that transformers opens")
+    command.add_argument("--model", help="as for write; the newest run unless given")
+    command.add_argument("--out", type=Path, help="the folder (exported/NAME)")
+    command.add_argument("--head", type=int, choices=[0], help="0: leave the head of a copying model out")
+    command.add_argument("--task", choices=["newsroom"], help="what a copying model learned, to score it without head")
+    command.add_argument("--data", type=Path, help="or the file that it learned from")
+    command.add_argument("--fields", type=_fields, default=("article", "summary"), help="as for train")
+    command.add_argument("--seed", type=_whole(0, 2**32 - 1), default=0, help="as for train (0)")
+    command.set_defaults(run=export)
 
     command = commands.add_parser("flashcards", help="the questions of all lessons as a deck for Anki")
     command.add_argument("--out", type=Path, default=Path("flashcards.apkg"), help="where to (flashcards.apkg)")

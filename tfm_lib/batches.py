@@ -48,9 +48,9 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     """
     words = [vocabulary.slot_words(pair.article) for pair in pairs]
     whole = vocabulary.encode_all([pair.article for pair in pairs], words)
-    articles, slots = [ids[:max_article] for ids in whole], set(vocabulary.slots)
+    articles, slots = [vocabulary.frame(ids, max_article) for ids in whole], set(vocabulary.slots)
     words = [known[: len(slots & {*ids})] for known, ids in zip(words, articles, strict=True)]
-    summaries = vocabulary.encode_all([pair.summary for pair in pairs], words)
+    summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, written=True)
     return Examples(
         articles=articles,
         summaries=[ids[:max_summary] for ids in summaries],

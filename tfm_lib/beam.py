@@ -152,7 +152,8 @@ def search(
         raise ValueError(f"num_beams must be at least 1, got {num_beams}")
     written = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam
     for length in range(1, max_new_tokens + 1):
-        log_probs = rules.forbid(log_softmax(writer.next_logits(written[:, -1])), written, writer.eos_id)
+        log_probs = log_softmax(writer.next_logits(written[:, -1]))  # (b * beams, V)
+        log_probs = rules.forbid(log_probs, written, writer.eos_id, length == max_new_tokens)
         if length == 1:
             totals = torch.zeros_like(log_probs[:, :1])  # (b, beams): a start token is certain
             found = Hypotheses(

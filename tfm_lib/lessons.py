@@ -67,6 +67,8 @@ LESSONS = (
            "gray", 20, 20, (2, 3), ("09",)),
     Lesson("11", "real_text", "Real text", "How does it learn from\nreal text, and how well?",
            "gray", 29, 99, (0, 4), ("08",)),
+    Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",
+           "gray", 27, 87, (1, 4), ("11",)),
 )
 # fmt: on
 

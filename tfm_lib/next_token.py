@@ -16,6 +16,10 @@ class Rules:
 
     min_new_tokens: int = 0  # eos_id may not come before so many other tokens
     no_repeat_ngram_size: int = 0  # no so many tokens in a row may come twice; 0: they may
+    banned: tuple[int, ...] = ()  # ids that never come
+    first: int | None = None  # the id that every text begins with, certain whatever the model says
+    last: int | None = None  # the id that comes where a text is full, certain too
+    renormalized: bool = False  # what the rules allow shares the probability of what they forbid
 
     def __post_init__(self) -> None:
         if self.min_new_tokens < 0:
@@ -24,6 +28,7 @@ class Rules:
             raise ValueError(
                 f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {self.no_repeat_ngram_size}"
             )
+        object.__setattr__(self, "banned", tuple(self.banned))  # a file has it as a list
 
     def check(self, max_new_tokens: int) -> None:
         """Raise ValueError unless texts of up to max_new_tokens can obey."""
@@ -32,26 +37,30 @@ class Rules:
                 f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {self.min_new_tokens}"
             )
 
-    def forbid(self, logits: Tensor, written: Tensor, eos_id: int) -> Tensor:
+    def forbid(self, logits: Tensor, written: Tensor, eos_id: int, full: bool = False) -> Tensor:
         """The logits or log-probabilities (B, V), with -inf at the tokens that may not follow `written` (B, 1 + t).
 
         The start token, with which `written` begins, counts in the tokens that may not come twice. Where nothing
-        else is left, eos_id is allowed after all.
+        else is left, eos_id is allowed after all. full: no token comes after this one.
         """
         length, n = written.shape[1], self.no_repeat_ngram_size
+        certain = self.last if full and self.last is not None else self.first if length == 1 else None
+        if certain is not None:
+            return torch.full_like(logits, -torch.inf).index_fill_(1, torch.tensor(certain, device=logits.device), 0.0)
         too_short, long_enough_to_repeat = length <= self.min_new_tokens, 0 < n <= length
-        if not (too_short or long_enough_to_repeat):
-            return logits
-        forbidden = torch.zeros_like(logits, dtype=torch.bool)
-        if long_enough_to_repeat:
-            ngrams = written.unfold(1, n, 1)  # (B, places, n)
-            would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
-            times = torch.zeros_like(logits, dtype=torch.int64).scatter_add(1, ngrams[:, :, -1], would_repeat.long())
-            forbidden = times > 0
-        if too_short:
-            forbidden[:, eos_id] = True
-        forbidden[:, eos_id] &= ~forbidden.all(-1)
-        return logits.masked_fill(forbidden, -torch.inf)
+        if too_short or long_enough_to_repeat or self.banned:
+            forbidden = torch.zeros_like(logits, dtype=torch.bool)
+            forbidden[:, list(self.banned)] = True
+            if long_enough_to_repeat:
+                ngrams = written.unfold(1, n, 1)  # (B, places, n)
+                would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
+                times = torch.zeros_like(forbidden, dtype=torch.int64)
+                forbidden |= times.scatter_add(1, ngrams[:, :, -1], would_repeat.long()) > 0
+            if too_short:
+                forbidden[:, eos_id] = True
+            forbidden[:, eos_id] &= ~forbidden.all(-1)
+            logits = logits.masked_fill(forbidden, -torch.inf)
+        return log_softmax(logits) if self.renormalized else logits
 
 
 NO_RULES = Rules()

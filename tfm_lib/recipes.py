@@ -42,6 +42,8 @@ class Recipe:
     fall: str = "paper"  # after it: "paper" as 1 / sqrt(step), "linear" to zero at the last step
     max_tokens: int = 4096  # places in a batch: both sides, padding included
     label_smoothing: float = 0.1
+    risk_steps: int = 0  # so many of the last steps minimize risk, see `risk`
+    fixed_embeddings: bool = False  # they stay as they were at the start
     seed: int = 0  # of the data's order
 
     def __post_init__(self) -> None:
@@ -55,6 +57,8 @@ class Recipe:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.fall == "linear" and self.warmup_steps > self.steps:
             raise ValueError(f"a warm-up of {self.warmup_steps} steps doesn't fit a run of {self.steps}; shorten it")
+        if not 0 <= self.risk_steps <= self.steps:
+            raise ValueError(f"risk_steps must lie in 0..{self.steps}, steps, got {self.risk_steps}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
 

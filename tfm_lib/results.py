@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tfm_lib.beam import beam_search
 from tfm_lib.checkpoints import History
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer
-from tfm_lib.next_token import NO_RULES, Rules
+from tfm_lib.next_token import Rules
 from tfm_lib.rouge import lead
 from tfm_lib.tasks import Task
 from tfm_lib.vocabulary import Vocabulary
@@ -32,18 +33,22 @@ def draw(history: History, path: Path) -> None:
 def best_rules(task: Task, model: Transformer, vocabulary: Vocabulary) -> Rules:
     """Of the rules against repetition, those under which the model writes best on the development set."""
     if not task.repeats:
-        return NO_RULES
-    pairs, rated = task.splits.dev[:ASKED], {}
-    examples, references = task.encode(pairs, vocabulary), [pair.summary for pair in pairs]
+        return task.rules
+    rated = {}
     for size in task.repeats:
-        rules = Rules(no_repeat_ngram_size=size)
-        texts = decoding.summarize(
-            model, vocabulary, examples, task.max_summary, write=partial(decoding.greedy, rules=rules)
-        )
-        rated[rules] = scoring.score(texts, references).rougeL
+        rules = replace(task.rules, no_repeat_ngram_size=size)
+        rated[rules] = development_score(task, model, vocabulary, rules)
         told = f"no {size} tokens in a row twice" if size else "repetition allowed"
         print(f"On the development set, {told}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
     return max(rated, key=rated.__getitem__)
+
+
+def development_score(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules) -> float:
+    """ROUGE-L of what the model writes greedily, by these rules, on the development set, or the first part of it."""
+    pairs = task.splits.dev[:ASKED]
+    written = partial(decoding.greedy, rules=rules)
+    texts = decoding.summarize(model, vocabulary, task.encode(pairs, vocabulary), task.max_summary, write=written)
+    return scoring.score(texts, [pair.summary for pair in pairs]).rougeL
 
 
 def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules, folder: Path, seconds: float) -> None:

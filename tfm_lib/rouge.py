@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -54,13 +54,13 @@ def tokenizer_for(references: Iterable[str]) -> Tokenizer:
     return ENGLISH if 200 * sum(map(str.isascii, letters)) >= 199 * len(letters) else ANY_LANGUAGE
 
 
-def prefix_lcs(reference: Sequence[str], tokens: Sequence[str]) -> list[int]:
+def prefix_lcs(reference: Sequence[Hashable], tokens: Sequence[Hashable]) -> list[int]:
     """How long the longest common subsequence of `reference` is with the first 0, 1, 2 ... of `tokens`.
 
     A column of the usual table grows by 0 or 1 from row to row; here it is one integer whose bits are 0 where it
     grows, and the next column takes an addition. Source: Hyyrö 2004, "Bit-parallel LCS-length computation revisited".
     """
-    places: defaultdict[str, int] = defaultdict(int)
+    places: defaultdict[Hashable, int] = defaultdict(int)
     for row, token in enumerate(reference):
         places[token] |= 1 << row
     whole = (1 << len(reference)) - 1

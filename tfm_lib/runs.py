@@ -18,7 +18,9 @@ from tfm_lib.errors import option
 from tfm_lib.head_start import begin_with, word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import NO_RULES
-from tfm_lib.tasks import PASSES, Task
+from tfm_lib.recipes import Recipe
+from tfm_lib.risk import risk_step
+from tfm_lib.tasks import OFTEN, PASSES, RISK, Task
 from tfm_lib.vocabulary import Vocabulary
 
 MINUTES = 10.0  # of a run whose number of steps is measured
@@ -60,23 +62,28 @@ def run(
     examples = task.training_examples(vocabulary)
     first = team is training or team.is_first()
     with nullcontext() if team is training else team.joined(device):
-        size, vectors, batches = task.model["d_model"], None, len(plan_batches(examples, task.recipe.max_tokens))
+        vectors, batches = None, len(plan_batches(examples, task.recipe.max_tokens))
         if kept is None and task.head_start:
-            vectors = word_vectors(examples.articles, len(vocabulary), size, task.recipe.seed)
+            vectors = word_vectors(examples.articles, len(vocabulary), task.model["d_model"], task.recipe.seed)
         if kept is None and task.measured:
             minutes = MINUTES if minutes is None else minutes
-            trial = _new_model(task, vocabulary, vectors, device)
             left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
-            steps = team.steps_within(left, trial, examples, task.recipe)
+            steps = team.steps_within(left, _new_model(task, vocabulary, vectors, device), examples, task.recipe)
+            if team is training and task.by_passes and steps >= OFTEN * batches:
+                often = task.of_passes(steps / batches)
+                trial = _learns(_new_model(often, vocabulary, vectors, device), often.recipe)
+                usual = team.steps_within(left, trial, examples, often.recipe)
+                risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
+                steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
             most = PASSES * batches
             task, limit = task.of_steps(min(steps, most)), 1.5 * minutes
             if first and steps > most:
                 print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
             elif first:
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-        task = task.of_passes(task.recipe.steps / batches)
-        model = kept.model if kept else _new_model(task, vocabulary, vectors, device)
+        task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
         recipe = kept.state.recipe if kept and kept.state else task.recipe
+        model = _learns(kept.model if kept else _new_model(task, vocabulary, vectors, device), recipe)
         if first:
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
@@ -143,6 +150,8 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
 def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
     """The model with which every run of this task, word vectors and seed begins."""
     training.set_seed(task.recipe.seed)
+    if task.begin is not None:
+        return task.begin().to(device)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
     config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
@@ -152,3 +161,9 @@ def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, devic
     if isinstance(model, CopyingTransformer):
         model.start_alike(vocabulary.slots)
     return model.to(device)
+
+
+def _learns(model: Transformer, recipe: Recipe) -> Transformer:
+    """The same model; its embeddings, which are the weights of its output too, learn only if the recipe lets them."""
+    model.output.weight.requires_grad_(not recipe.fixed_embeddings)
+    return model

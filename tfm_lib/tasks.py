@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tfm_lib.batches import Examples, encode_pairs, hide_words
+from tfm_lib.model import Transformer
 from tfm_lib.newsroom import TEN_PAIRS, Story, make_newsroom
+from tfm_lib.next_token import NO_RULES, Rules
 from tfm_lib.pairs import READERS, Pair, Splits, read_splits
 from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
@@ -16,8 +18,9 @@ WARM_UP = 100  # steps, of a run on pairs of a file
 READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
 PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
-OFTEN = 5  # from so many passes on, dropout and label smoothing are these, against learning by heart
-DROPPED, SMOOTHED = 0.2, 0.1
+# From so many passes on, against learning by heart: dropout and label smoothing are these, embeddings stay as they were
+# counted, and this part of the steps, the last ones, minimizes risk.
+OFTEN, DROPPED, SMOOTHED, RISK = 5, 0.2, 0.1, 0.1
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
 
@@ -40,7 +43,9 @@ class Task:
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
     repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
     head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
-    by_passes: bool = False  # dropout and label smoothing are more where pairs are read `OFTEN`
+    by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
+    rules: Rules = NO_RULES  # by which texts are written, besides what `repeats` brings
+    begin: Callable[[], Transformer] | None = None  # a trained model to begin with, made anew at each call
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -62,12 +67,13 @@ class Task:
         recipe = replace(self.recipe, steps=steps, warmup_steps=min(WARM_UP, steps))
         return replace(self, recipe=recipe, measured=False)
 
-    def of_passes(self, passes: float) -> "Task":
-        """The same for a model that reads its pairs so often."""
+    def of_passes(self, passes: float, risk: float = RISK) -> "Task":
+        """The same for a model that reads its pairs so often, and minimizes risk in this part of the steps."""
         if not self.by_passes or passes < OFTEN:
             return self
-        model, recipe = self.model | {"dropout": DROPPED}, replace(self.recipe, label_smoothing=SMOOTHED)
-        return replace(self, model=model, recipe=recipe)
+        risky = round(risk * self.recipe.steps)
+        recipe = replace(self.recipe, label_smoothing=SMOOTHED, risk_steps=risky, fixed_embeddings=True)
+        return replace(self, model=self.model | {"dropout": DROPPED}, recipe=recipe)
 
 
 def choose(
@@ -151,7 +157,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     splits = read_splits(data, seed, fields)
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{_stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
         max_article=READ,
@@ -175,7 +181,7 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
     )
 
 
-def _stem(data: Path) -> str:
+def stem(data: Path) -> str:
     """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
     whole = data.resolve()
     if whole.name.startswith("train.") and whole.is_file():

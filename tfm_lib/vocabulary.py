@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -23,11 +23,20 @@ class Vocabulary:
     Raises ValueError where the tokenizer lacks one.
     """
 
+    kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}  # other classes of vocabularies, for `from_json`
     pad_id: int
     start_id: int
     eos_id: int
     unknown_id: int
     slots: list[int]
+
+    def __init_subclass__(cls) -> None:
+        Vocabulary.kinds[cls.__name__] = cls
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "Vocabulary":
+        """What `to_json` of a class of its own wrote, under its name as `kind`."""
+        raise NotImplementedError
 
     def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
         found = [tokenizer.token_to_id(token) for token in special_tokens]
@@ -85,6 +94,10 @@ class Vocabulary:
         tokenizer.train_from_iterator(texts, trainer(**options))
         return cls(tokenizer, special_tokens)
 
+    def without_slots(self) -> "Vocabulary":
+        """The same ids, for a model that does not copy: whatever has no id of its own is unknown."""
+        return Vocabulary(self._tokenizer, self._special_tokens[: len(SPECIAL_TOKENS)])
+
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
@@ -94,11 +107,20 @@ class Vocabulary:
             raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
         return self._with_slots(text.strip(), self._tokenizer.encode(text.strip()), words)
 
-    def encode_all(self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None) -> list[list[int]]:
-        """The ids of many texts, on all cores; words: for each text, those that have slots."""
+    def encode_all(
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+    ) -> list[list[int]]:
+        """The ids of many texts, on all cores; words: for each text, those that have slots.
+
+        written: they are to be written, and not read, where that makes a difference.
+        """
         texts = [text.strip() for text in texts]
         rows = zip(texts, self._tokenizer.encode_batch(texts), words or [()] * len(texts), strict=True)
         return [self._with_slots(text, encoding, own) for text, encoding, own in rows]
+
+    def frame(self, ids: Sequence[int], most: int) -> list[int]:
+        """An article's ids as a model reads them, `most` of them: here the first ones."""
+        return list(ids[:most])
 
     def _with_slots(self, text: str, encoding: Encoding, words: Sequence[str]) -> list[int]:
         if not words:
@@ -158,6 +180,8 @@ class Vocabulary:
         """
         try:
             content = json.loads(text)
+            if kind := content.get("kind"):
+                return cls.kinds[kind].of_json(content)
             special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
             tokenizer = Tokenizer.from_str(json.dumps(content))
         except Exception as error:  # tokenizers raises nothing more special

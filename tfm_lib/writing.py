@@ -72,8 +72,9 @@ class Summarizer:
         if count > beams:
             raise ValueError(f"{beams} beams find no {count} texts; leave beams out, or give {count} or more")
         words = [self.vocabulary.slot_words(text) for text in texts]
-        rows = [ids[: self.model.config.max_length] for ids in self.vocabulary.encode_all(texts, words)]
-        if not all(rows):
+        whole, longest = self.vocabulary.encode_all(texts, words), self.model.config.max_length
+        rows = [self.vocabulary.frame(ids, longest) for ids in whole]
+        if not all(whole):
             raise ValueError("an empty text has no summary; leave it out")
         found: list[list[Candidate]] = []
         for start in range(0, len(rows), ROWS):

@@ -1,4 +1,4 @@
-"""Models that were trained before: two newsroom summarizers come with the package, a plain one and one that copies."""
+"""The two newsroom summarizers that come with the package, a plain one and one that copies."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -8,8 +8,8 @@ from tfm_lib.copying import CopyingTransformer
 from tfm_lib.model import Transformer
 from tfm_lib.vocabulary import Vocabulary
 
-SHIPPED = Path(__file__).with_name("newsroom.safetensors")
-COPYING = Path(__file__).with_name("newsroom_copying.safetensors")
+SHIPPED = Path(__file__).parent.with_name("newsroom.safetensors")
+COPYING = Path(__file__).parent.with_name("newsroom_copying.safetensors")
 
 
 def newsroom_model(*, copying: bool = False) -> tuple[Transformer, Vocabulary]:

@@ -1,0 +1,63 @@
+"""A model card: what a model is, what it learned from, how, and how well it does."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tfm_lib.checkpoints import State
+from tfm_lib.model import Transformer
+from tfm_lib.scoring import LABELS
+
+USE = """```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+folder = "{folder}"
+tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder)
+texts = tokenizer(["A text to summarize."], return_tensors="pt", padding=True, truncation=True)
+written = model.generate(texts.input_ids, attention_mask=texts.attention_mask)
+print(tokenizer.batch_decode(written, skip_special_tokens=True))
+```"""
+
+
+def card(
+    name: str, folder: str, model: Transformer, state: State | None, scores: Mapping[str, Any], remark: str = ""
+) -> str:
+    """The card of a run, in Markdown. scores: what the run left as scores.json; state: its recipe and history."""
+    config = model.config
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    lines = [
+        "---",
+        "library_name: transformers",
+        "tags: [summarization, encoder-decoder]",
+        "---",
+        "",
+        f"# {name}",
+        "",
+        f"An encoder-decoder Transformer of {parameters:,} parameters that writes a summary of a text: "
+        f"{config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model} with "
+        f"{config.num_heads} heads, {config.vocab_size:,} tokens. It reads {config.max_length} tokens of a text at "
+        "most, in lower case, and was trained from scratch with `make train` of the course `tfm_lib`.",
+    ]
+    lines += ["", remark] if remark else []
+    lines += ["", "## How to use it", "", USE.format(folder=folder)]
+    if state is not None:
+        recipe = ", ".join(f"{key} {value}" for key, value in asdict(state.recipe).items())
+        lines += ["", "## What it learned from, and how", ""]
+        lines += [
+            f"{len(state.history.step):,} steps, {sum(state.history.tokens):,} tokens of article and summary. "
+            f"Recipe: {recipe}. Dropout {config.dropout:g}."
+        ]
+    for of, tested in scores.items():
+        if not isinstance(tested, Mapping):
+            continue
+        rows = tested["scores"]
+        measures = [measure for measure in LABELS if measure in rows["model"]]
+        lines += ["", f"## The {of}: {tested['pairs']:,} pairs, in percent", ""]
+        lines += ["| | " + " | ".join(LABELS[measure] for measure in measures) + " |"]
+        lines += ["|---" * (len(measures) + 1) + "|"]
+        lines += [
+            f"| {row} | " + " | ".join(f"{100 * result[measure]:.1f}" for measure in measures) + " |"
+            for row, result in rows.items()
+        ]
+    lines += ["", "It has read nothing but its training pairs, and writes false facts with the same ease as true ones."]
+    return "\n".join(lines)

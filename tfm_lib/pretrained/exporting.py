@@ -1,0 +1,99 @@
+"""Our model in the library that everybody uses: a folder that transformers opens, with a card that says what it is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as to_safetensors
+
+from tfm_lib.copying import CopyingTransformer
+from tfm_lib.errors import option
+from tfm_lib.files import write_whole
+from tfm_lib.model import Transformer
+from tfm_lib.pretrained.generation import Generation
+from tfm_lib.pretrained.names import SHARED, TABLES, halves, reordered, their_config, theirs
+from tfm_lib.pretrained.tokenizer import SentencePieceVocabulary, TokenizerVocabulary
+from tfm_lib.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+def export(
+    model: Transformer,
+    vocabulary: Vocabulary,
+    folder: str | Path,
+    *,
+    generation: Generation | None = None,
+    card: str = "",
+) -> Path:
+    """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` of transformers open; returns it.
+
+    What comes out is BART, Marian or Pegasus, whichever our configuration is. Sinusoids that interleave are brought
+    into halves by one permutation of the residual stream (`names.halves`), which changes no output.
+    generation: how it is to write, greedily unless given; card: the README.md that lies beside it.
+    Raises ValueError for a model that transformers has no class for, as one that copies, and where the folder holds
+    something else.
+    """
+    if isinstance(model, CopyingTransformer):
+        raise ValueError(
+            f"transformers has no model that copies: train one without, by {option('copy', 0)}, or export this one "
+            f"without its head, by {option('head', 0)}"
+        )
+    config, folder = their_config(model.config), Path(folder)
+    generation = generation or Generation(max_new_tokens=model.config.max_length - 1)
+    weights = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
+    if model.config.positions == "sinusoidal" and model.config.interleaved:
+        weights = reordered(weights, halves(model.config.d_model))
+    named = {theirs(name): weight.contiguous() for name, weight in weights.items()}
+    named[SHARED] = named["lm_head.weight"]
+    named = {name: weight for name, weight in named.items() if name == SHARED or name not in TABLES}
+    bias = named.get("final_logits_bias", torch.zeros(model.config.vocab_size))
+    named["final_logits_bias"] = bias[None]
+    ids = {name: config[name] for name in ("pad_token_id", "eos_token_id", "bos_token_id", "decoder_start_token_id")}
+    files: dict[str, bytes] = {
+        "config.json": _json(config),
+        "generation_config.json": _json(ids | generation.theirs()),
+        **_tokenizer(vocabulary, model.config.max_length),
+        "README.md": f"{card}\n".encode(),
+        "model.safetensors": to_safetensors(named, {"format": "pt"}),
+    }
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; give a folder")
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return folder
+
+
+def without_head(model: CopyingTransformer, vocabulary: Vocabulary) -> tuple[Transformer, Vocabulary]:
+    """What is left of a copying model that may not copy: the same Transformer, and its vocabulary without slots."""
+    plain = Transformer(model.config)
+    plain.load_state_dict({name: w for name, w in model.state_dict().items() if not name.startswith("pointer.")})
+    return plain.eval(), vocabulary.without_slots()
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode()
+
+
+def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
+    """The files from which `AutoTokenizer` makes what cuts text as the vocabulary does."""
+    about: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
+    if isinstance(vocabulary, SentencePieceVocabulary):
+        kind = "MarianTokenizer" if vocabulary.two_sided else "PegasusTokenizer"
+        return vocabulary.files() | {"tokenizer_config.json": _json(about | {"tokenizer_class": kind})}
+    content = json.loads(vocabulary.to_json())
+    about |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}  # "[eos]" in a text is text
+    about |= {"model_input_names": ["input_ids", "attention_mask"]}
+    if isinstance(vocabulary, TokenizerVocabulary):
+        content = content["tokenizer"]
+        names = {"pad": vocabulary.pad_id, "bos": vocabulary.start_id, "eos": vocabulary.eos_id}
+        tokens = {added["id"]: added["content"] for added in content["added_tokens"]}
+        about |= {f"{name}_token": tokens[i] for name, i in names.items() if i in tokens}
+    else:
+        special = content.pop("special_tokens")[: len(SPECIAL_TOKENS)]
+        about |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
+        strip = {"type": "Strip", "strip_left": True, "strip_right": True}  # as `Vocabulary.encode` does
+        content["normalizer"] = {"type": "Sequence", "normalizers": [strip, content["normalizer"]]}
+        if content["decoder"]["type"] == "ByteLevel":  # its texts begin with a space, which `Vocabulary.decode` strips
+            first_space = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+            content["decoder"] = {"type": "Sequence", "decoders": [content["decoder"], first_space]}
+    return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(about)}

@@ -1,0 +1,117 @@
+"""A published model in our class: its files, its settings, its tokenizer and its weights, all of it or nothing."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tfm_lib.batches import pad_rows
+from tfm_lib.beam import beam_search
+from tfm_lib.decoding import greedy
+from tfm_lib.model import Transformer
+from tfm_lib.pretrained.generation import Generation
+from tfm_lib.pretrained.names import our_config
+from tfm_lib.pretrained.tokenizer import PretrainedVocabulary, read_tokenizer
+from tfm_lib.pretrained.weights import PICKLED, SHARDS, read_weights
+
+FILES = ("*.json", "*.model", "*.spm")  # of a published model, besides its weights
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A published model: ours in class, theirs in weights, tokens and the way to write."""
+
+    name: str
+    model: Transformer
+    tokenizer: PretrainedVocabulary
+    generation: Generation
+
+    def generate(self, texts: Sequence[str], **changes: Any) -> list[str]:
+        """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1.
+
+        What is longer than the model reads is cut, as in `encode`.
+        """
+        if isinstance(texts, str):
+            raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
+        settings = replace(self.generation, **changes)
+        search = partial(
+            beam_search,
+            num_beams=settings.num_beams,
+            length_penalty=settings.length_penalty,
+            early_stopping=settings.early_stopping,
+        )
+        write = greedy if settings.num_beams == 1 else search
+        src = self.encode(texts)  # (B, S)
+        tokens = write(self.model, src, settings.max_new_tokens, rules=settings.rules)  # (B, T)
+        return [self.tokenizer.decode(row) for row in tokens.tolist()]
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """The ids of texts, framed, cut to the model's max_length and padded (B, S)."""
+        longest = self.model.config.max_length
+        rows = [self.tokenizer.frame(ids, longest) for ids in self.tokenizer.encode_all(texts)]
+        return pad_rows(rows, self.tokenizer.pad_id).to(next(self.model.parameters()).device)
+
+
+def from_pretrained(name_or_folder: str | Path) -> Pretrained:
+    """A published BART, Marian or Pegasus in our Transformer, ready to write on the CPU, in full precision.
+
+    name_or_folder: a folder with the files of such a model, or its name on the Hugging Face hub, from where they are
+    fetched once and kept. Nothing that could run is unpickled.
+    Raises ValueError, with nothing half loaded, for what is no such model, lacks a weight, has one too many, or was
+    altered; OSError where the hub can't be reached.
+    Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
+    """
+    folder = Path(name_or_folder)
+    if not folder.is_dir():
+        folder = _fetch(str(name_or_folder))
+    said, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")
+    try:
+        config, generation = our_config(said | writing), Generation.of(writing or said)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder}: {error}") from error
+    ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id}
+    tokenizer = read_tokenizer(folder, ids, generation.rules.first)
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(
+            f"{folder}: its tokenizer has {len(tokenizer)} tokens and its model {config.vocab_size}; "
+            "they belong to different models"
+        )
+    return Pretrained(str(name_or_folder), read_weights(folder, config), tokenizer, generation)
+
+
+def _fetch(name: str) -> Path:
+    """The folder in which the hub's files of a model are kept; they are fetched where they aren't there yet."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    try:
+        there = HfApi().list_repo_files(name)
+        weights = SHARDS if any(fnmatch(file, SHARDS) for file in there) else PICKLED
+        return Path(snapshot_download(name, allow_patterns=[*FILES, weights]))
+    except (HFValidationError, RepositoryNotFoundError) as error:
+        raise ValueError(f"{name} is neither a folder nor a model on the hub, as facebook/bart-large-cnn is") from error
+    except Exception as error:  # without a network, or with one that fails in a way of its own: what is kept will do
+        try:
+            return Path(snapshot_download(name, local_files_only=True))
+        except LocalEntryNotFoundError:
+            raise OSError(
+                f"{name} is no folder, was never fetched, and can't be now ({error}); connect once"
+            ) from error
+
+
+def _settings(folder: Path, name: str) -> dict[str, Any]:
+    """What a file says: config.json, or generation_config.json, which alone says how to write where it is there."""
+    path = folder / name
+    if path.exists():
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")).items())
+        except (ValueError, AttributeError) as error:
+            raise ValueError(f"{path} is no JSON object ({error}); fetch it anew") from error
+    if name == "config.json":
+        raise ValueError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
+    return {}

@@ -1,0 +1,130 @@
+"""Small models with random weights in folders as published ones have: something to compare with, without a network."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+SIZES = {"d_model": 16, "max_position_embeddings": 64, "dropout": 0.0, "encoder_layers": 2, "decoder_layers": 1} | {
+    f"{side}_{size}": number
+    for side in ("encoder", "decoder")
+    for size, number in (("attention_heads", 4), ("ffn_dim", 32))
+}
+# As the three families were published: the ids of padding, end and start (-1: the last of the vocabulary), ...
+IDS = {"bart": (1, 2, 2), "marian": (-1, 0, -1), "pegasus": (0, 1, 0)}
+OPTIONS = {
+    "bart": {"activation_function": "gelu", "scale_embedding": False},
+    "marian": {"activation_function": "swish", "scale_embedding": True},
+    "pegasus": {"activation_function": "relu", "scale_embedding": True},
+}
+# ... and how they write, shortened to our lengths.
+WRITING: dict[str, dict[str, Any]] = {
+    "bart": {
+        "max_length": 24,
+        "min_length": 6,
+        "num_beams": 4,
+        "length_penalty": 2.0,
+        "no_repeat_ngram_size": 3,
+        "early_stopping": True,
+        "forced_bos_token_id": 0,
+        "forced_eos_token_id": 2,
+    },
+    "marian": {"max_length": 24, "num_beams": 6, "forced_eos_token_id": 0, "renormalize_logits": True},
+    "pegasus": {"max_length": 24, "num_beams": 8, "length_penalty": 0.8, "forced_eos_token_id": 1},
+}
+SPECIAL = {
+    "bart": ["<s>", "<pad>", "</s>", "<unk>"],
+    "marian": ["</s>", "<unk>"],
+    "pegasus": ["<pad>", "</s>", "<unk>"],
+}
+
+
+def small_config(family: str, vocab_size: int = 500) -> dict[str, Any]:
+    """What the config.json says: small sizes, and the ids and options with which the family was published."""
+    pad, eos, start = (i % vocab_size for i in IDS[family])
+    ids = {"pad_token_id": pad, "bos_token_id": 0, "eos_token_id": eos, "decoder_start_token_id": start}
+    return SIZES | OPTIONS[family] | ids | {"vocab_size": vocab_size}
+
+
+def small_writing(family: str, vocab_size: int = 500) -> dict[str, Any]:
+    """What the generation_config.json says. Marian bans padding."""
+    said = small_config(family, vocab_size)
+    ids = {name: i for name, i in said.items() if name.endswith("_token_id")}
+    return ids | WRITING[family] | ({"bad_words_ids": [[ids["pad_token_id"]]]} if family == "marian" else {})
+
+
+def small_model(family: str, vocab_size: int = 500, seed: int = 0) -> Any:
+    """A model of transformers, bart, marian or pegasus, with large random weights in every part.
+
+    So loud, no part of it can be computed otherwise unnoticed, and its texts differ and end at many lengths.
+    """
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
+
+    said = small_config(family, vocab_size)
+    config = AutoConfig.for_model(family, **said)
+    with torch.random.fork_rng(devices=()), torch.no_grad():
+        torch.manual_seed(seed)
+        model = AutoModelForSeq2SeqLM.from_config(config).eval()
+        for name, weight in model.named_parameters():
+            if weight.requires_grad:  # not the sinusoids
+                std = 0.4 if "shared" in name else 3.0 if "positions" in name else 1.0
+                weight.normal_(mean=float(name.endswith("norm.weight")), std=std)
+        model.final_logits_bias.normal_(std=0.3)
+        model.model.shared.weight[said["eos_token_id"]] *= 3.0  # likely here, unlikely there
+        model.final_logits_bias[0, said["eos_token_id"]] += seed
+    model.generation_config = GenerationConfig(**small_writing(family, vocab_size))
+    return model
+
+
+def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size: int = 500) -> None:
+    """Train one whose pieces are built from bytes, as BART's are, with the family's special tokens, and save it.
+
+    Raises ValueError where the texts have too few pieces.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    special = SPECIAL[family]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - ("<pad>" not in special),
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens(["<pad>"])  # Marian's is its last
+    if (size := tokenizer.get_vocab_size()) != vocab_size:
+        raise ValueError(f"vocab_size must be at most {size} with these texts, got {vocab_size}; give more of them")
+    around = [(token, tokenizer.token_to_id(token)) for token in special if token in ("<s>", "</s>")]
+    framed = "<s> $A </s>" if "<s>" in special else "$A </s>"
+    tokenizer.post_processor = processors.TemplateProcessing(single=framed, special_tokens=around)
+    about: dict[str, Any] = {
+        "tokenizer_class": "BartTokenizer"
+        if family == "bart"
+        else "PreTrainedTokenizerFast",  # theirs wants other files
+        "model_max_length": SIZES["max_position_embeddings"],
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "</s>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+    }
+    if "<s>" in special:
+        about["bos_token"] = "<s>"
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+
+
+def publish_small(family: str, folder: Path, texts: Iterable[str]) -> Path:
+    """Let transformers save a small model of a family as if to publish it; returns the folder.
+
+    texts: what its tokenizer learns from, of BART's kind in all three families.
+    """
+    small_model(family, seed=11).save_pretrained(folder)  # with it texts differ, in all three
+    write_tokenizer(family, folder, texts)
+    return folder

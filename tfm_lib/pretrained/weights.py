@@ -1,0 +1,96 @@
+"""The weights of a published model, checked against its configuration, in a Transformer of ours."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.positions import sinusoidal_table
+from tfm_lib.pretrained.names import SHARED, SINUSOIDS, TABLES, theirs
+
+SHARDS, PICKLED = "model*.safetensors", "pytorch_model.bin"  # in the order of preference
+OLD = {"encoder.version", "decoder.version", "model.encoder.version", "model.decoder.version"}  # in some files, unused
+
+
+def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
+    """A Transformer of this configuration with the weights of a folder, in eval().
+
+    The model is built without memory, and the file's tensors become its parameters. Raises ValueError where a weight
+    is missing, is one too many, has another shape or numbers that are none, and where the file is no whole one.
+    """
+    with torch.device("meta"):
+        model = Transformer(config)
+    wanted = {theirs(name): (name, weight) for name, weight in model.state_dict().items()}
+    found: dict[str, Tensor] = {}
+    for name, weight in _tensors(folder):
+        if name in TABLES:  # source, target and output share it
+            _agree(folder, found, name, weight)
+            name, weight = SHARED, found.get(SHARED, weight)
+        elif name == "final_logits_bias":
+            weight = weight.flatten()
+        elif name in SINUSOIDS and name not in wanted:
+            _check_sinusoids(folder, name, weight, config)
+            continue
+        if name not in OLD:
+            found[name] = weight.float() if weight.is_floating_point() else weight
+    found.setdefault("final_logits_bias", torch.zeros(config.vocab_size))
+    tables = {name for name in wanted if name in TABLES}
+    if SHARED in found:
+        found |= dict.fromkeys(tables, found.pop(SHARED))
+    _check(folder, {name: weight.shape for name, (_, weight) in wanted.items()}, found)
+    model.load_state_dict({wanted[name][0]: weight for name, weight in found.items()}, assign=True)
+    model.tie()
+    return model.eval().requires_grad_(True)
+
+
+def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Name and content of each tensor of a published model's weights."""
+    index = folder / "model.safetensors.index.json"  # a large model's, in several files
+    names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
+    paths, pickled = [folder / name for name in sorted(names)], folder / PICKLED
+    try:
+        if all(path.exists() for path in paths):
+            for path in paths:
+                with safe_open(path, framework="pt") as file:
+                    for name in file.keys():  # noqa: SIM118 (it is no dict)
+                        yield name, file.get_tensor(name)
+        elif pickled.exists():  # tensors alone are unpickled, nothing that could run
+            yield from torch.load(pickled, map_location="cpu", mmap=True, weights_only=True).items()
+        else:
+            raise ValueError(f"{folder} has no weights; it needs model.safetensors or {PICKLED}")
+    except pickle.UnpicklingError as error:
+        raise ValueError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
+    except (SafetensorError, RuntimeError, EOFError, OSError) as error:
+        raise ValueError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
+
+
+def _agree(folder: Path, found: dict[str, Tensor], name: str, weight: Tensor) -> None:
+    if SHARED in found and not torch.equal(found[SHARED], weight.float()):
+        raise ValueError(
+            f"{folder}: {name} is another table than the one before it, and this Transformer shares one among source, "
+            "target and output; the file was altered, or is of a model that is not tied"
+        )
+
+
+def _check_sinusoids(folder: Path, name: str, weight: Tensor, config: TransformerConfig) -> None:
+    ours = sinusoidal_table(len(weight), config.d_model, config.interleaved)
+    if weight.shape != ours.shape or (weight.float() - ours).abs().max() > 1e-3:
+        raise ValueError(f"{folder}: {name} holds other positions than sines and cosines; the file was altered")
+
+
+def _check(folder: Path, wanted: dict[str, torch.Size], found: dict[str, Tensor]) -> None:
+    """Raise ValueError, with the differences, unless each weight is there, no other one is, and the shapes fit."""
+    differences = {
+        "lack": wanted.keys() - found.keys(),
+        "have too many": found.keys() - wanted.keys(),
+        "have in another shape": {n for n in wanted.keys() & found.keys() if found[n].shape != wanted[n]},
+        "have with numbers that are not finite": {n for n, weight in found.items() if not weight.isfinite().all()},
+    }
+    lists = [f"{what} {', '.join(sorted(names)[:5])}" for what, names in differences.items() if names]
+    if lists:
+        raise ValueError(f"the weights in {folder} don't fit its config.json: they {'; they '.join(lists)}")
