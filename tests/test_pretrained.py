@@ -367,6 +367,16 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
             assert [*ours.encode_all([text], written=True)[0], 0] == theirs(text_target=text).input_ids
 
 
+def test_a_published_vocabulary_is_read_where_nothing_published_was_imported(tokenizers, tmp_path):
+    publish("bart", tokenizers["bart"], tmp_path)
+    own = from_pretrained(tmp_path).tokenizer
+    (tmp_path / "own.json").write_text(own.to_json())
+    code = "import sys; from tfm_lib.vocabulary import Vocabulary as Any\n"
+    code += "print(*Any.from_json(open(sys.argv[1]).read()).encode('fire'))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "own.json")], capture_output=True, text=True)
+    assert done.stdout.split() == [str(i) for i in own.encode("fire")], done.stderr
+
+
 def test_it_works_without_transformers(tokenizers, tmp_path):
     publish("bart", tokenizers["bart"], tmp_path)
     text = "A storm tore the roof off a school in Lima on Monday."

@@ -62,6 +62,11 @@ class Recipe:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
 
+    @property
+    def usual_steps(self) -> int:
+        """The steps before those that minimize risk."""
+        return self.steps - self.risk_steps
+
     def rate(self, step: int) -> float:
         """The learning rate of step 1, 2, ..., steps."""
         if self.fall == "linear":

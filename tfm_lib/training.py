@@ -90,22 +90,22 @@ def train(
     model.train()
     keep()  # a folder that can't be written is found now
     done, begin = len(history.step), time.perf_counter()
-    usual_steps, since = recipe.steps - recipe.risk_steps, (done, 0.0)  # the step and the time since which a pace holds
+    pace_since = (done, 0.0)  # step and second, from which the steps of one kind are timed
     batches = endless_batches(examples, recipe, done)
     layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
     with tqdm(total=recipe.steps, initial=done, bar_format=layout, disable=not progress) as bar:
         for step in range(done + 1, recipe.steps + 1):
             batch = next(batches)
             tokens = int(batch.src.ne(batch.pad_id).sum() + batch.labels.ne(batch.pad_id).sum())
-            if step == usual_steps + 1:
-                since = (step - 1, time.perf_counter() - begin)
-            usual: Callable[..., float] = train_step if step <= usual_steps else risk_step
+            if step == recipe.usual_steps + 1:
+                pace_since = (step - 1, time.perf_counter() - begin)
+            usual: Callable[..., float] = train_step if step <= recipe.usual_steps else risk_step
             loss = (take_step or usual)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
                 raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
             history.add(loss, recipe.rate(step), tokens)
             spent = time.perf_counter() - begin
-            bar.set_postfix_str(_report(history, recipe, done, since, spent, minutes), refresh=False)
+            bar.set_postfix_str(_report(history, recipe, done, pace_since, spent, minutes), refresh=False)
             bar.update()
             over = spent >= 60 * minutes
             if agreed is not None:
@@ -179,11 +179,13 @@ def endless_batches(examples: Examples, recipe: Recipe, done: int) -> Iterator[B
         done = max(0, done - len(plan))
 
 
-def _report(history: History, recipe: Recipe, done: int, since: tuple[int, float], spent: float, minutes: float) -> str:
+def _report(
+    history: History, recipe: Recipe, done: int, pace_since: tuple[int, float], spent: float, minutes: float
+) -> str:
     """What the progress bar says: loss, speed, and the time left until steps of this kind or the minutes are over."""
-    now, usual_steps = len(history.step), recipe.steps - recipe.risk_steps
-    end, then = (usual_steps, ", then risk") if now < usual_steps < recipe.steps else (recipe.steps, "")
-    left = min((end - now) * (spent - since[1]) / max(1, now - since[0]), max(0.0, 60 * minutes - spent))
+    now, (step, second) = len(history.step), pace_since
+    end, then = (recipe.usual_steps, ", then risk") if now < recipe.usual_steps < recipe.steps else (recipe.steps, "")
+    left = min((end - now) * (spent - second) / max(1, now - step), max(0.0, 60 * minutes - spent))
     speed = sum(history.tokens[done:]) / max(spent, 1e-9)  # a coarse clock may not have ticked yet
     return f"loss {history.loss[-1]:.3f}, {speed:,.0f} tokens/s, {left // 60:.0f}:{left % 60:02.0f} left{then}"
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -181,6 +182,7 @@ class Vocabulary:
         try:
             content = json.loads(text)
             if kind := content.get("kind"):
+                import_module("tfm_lib.pretrained.tokenizer")  # whose classes, made of this one, enter `kinds`
                 return cls.kinds[kind].of_json(content)
             special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
             tokenizer = Tokenizer.from_str(json.dumps(content))
