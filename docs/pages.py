@@ -1,5 +1,6 @@
 """What the web pages need beyond Sphinx and its extensions: lessons prepared for reading, formulas, the map."""
 
+import json
 import re
 from functools import cache
 from html import escape
@@ -11,7 +12,7 @@ import nbformat
 from docutils import nodes
 from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_markdown_cell, new_output
 from sphinx.application import Sphinx
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.config import Config
@@ -19,7 +20,10 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
+from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.show.drawings import architecture, course_map
+from tfm_lib.show.live import ON_PAGES
+from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
@@ -37,7 +41,7 @@ drawn_map, card = cache(course_map), cache(architecture)
 def read_lesson(text: str) -> NotebookNode:
     """The notebook as a page shows it: machinery folded, pictures with their alt text, none of them from the web.
 
-    A page has no kernel: what cannot be done on it is said under the title and under each control.
+    A page has no kernel: what cannot be done on it is said under the title. Controls run without one.
     Raises ValueError for a picture without alt text, or a second one in a cell: MyST-NB has one alt text a cell.
     """
     book = nbformat.reads(text, as_version=4)
@@ -52,9 +56,7 @@ def read_lesson(text: str) -> NotebookNode:
         else:
             prepare(cell)
         if cell is book.cells[0]:
-            cells.append(aside(f"This page is to read. To change the code, turn knobs and do the exercises, {run}."))
-        elif cell.id.startswith("control-") and cell.cell_type == "code" and alt_texts(cell):
-            cells.append(aside(f"On this page the knobs stand still: to turn them, {run}."))
+            cells.append(aside(f"This page is to read. To change the code and do the exercises, {run}."))
     book.cells = cells
     return book
 
@@ -81,6 +83,7 @@ def prepare(cell: NotebookNode) -> None:
         tags = [*tags, "hide-output"]
         about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
     cell.metadata["tags"] = tags
+    cell.outputs += controls(cell)
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:
             raise ValueError(
@@ -89,6 +92,21 @@ def prepare(cell: NotebookNode) -> None:
             )
         about["image"] = {"alt": texts[0]}
     cell.metadata["mystnb"] = about
+
+
+def controls(cell: NotebookNode) -> list[NotebookNode]:
+    """For each control of a cell what the page builds it of; where no script runs, the stored picture stays."""
+    return [
+        new_output("display_data", {"text/html": control(cell.id, output.data[ON_PAGES])})
+        for output in cell.outputs
+        if ON_PAGES in output.get("data", {})
+    ]
+
+
+def control(name: str, about: dict[str, Any]) -> str:
+    """A control as HTML: its data, which a script of the page finds."""
+    data = json.dumps(about, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<div class="tfm-control" id="{name}"><script type="application/json">{data}</script></div>'
 
 
 def alt_texts(cell: NotebookNode) -> list[str | None]:
@@ -153,8 +171,11 @@ class Pages(StandaloneHTMLBuilder):
 
 
 def make_files(_: Sphinx, config: Config) -> None:
-    """Puts the font of the formulas, the map, and the picture for links to the pages, to the static files."""
-    made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png()}
+    """Puts the font of the formulas, pictures, and the scripts of the controls with their weights to the static files."""
+    made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png(), CSS.name: CSS.read_bytes()}
+    scripts = {"tfm": classic_script("tfm", all_scripts())}
+    scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING)}
+    made |= {f"{name}.js": script.encode() for name, script in scripts.items()}
     for name, content in made.items():
         Path(config.pages_made, name).write_bytes(content)
 
@@ -167,6 +188,16 @@ def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], d
     context["card_alt"] = card().alt
 
 
+def add_controls(
+    app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
+) -> None:
+    """Has the scripts of the controls loaded where there are any."""
+    if 'class="tfm-control"' in context.get("body", ""):
+        app.add_css_file(CSS.name)
+        app.add_js_file("tfm.js")
+        app.add_js_file("controls.js")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("pages_made", "", "")
     app.add_builder(Pages, override=True)
@@ -174,4 +205,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.connect("config-inited", make_files)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", add_controls)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -33,7 +33,7 @@ def test_a_classic_script_keeps_all_names_but_one_to_itself(files):
 
 def test_a_script_of_weights_holds_the_file():
     name, text = weights_script("newsroom", SHIPPED).removesuffix('";\n').split(' = "')
-    assert name == "const newsroom" and b64decode(text, validate=True) == SHIPPED.read_bytes()
+    assert name == "var newsroom" and b64decode(text, validate=True) == SHIPPED.read_bytes()
 
 
 def test_the_scripts_can_be_joined_and_ask_nobody():

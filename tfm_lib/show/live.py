@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # loads only where a control is made
     from ipywidgets import Widget
 
 VIEW = "application/vnd.jupyter.widget-view+json"
+ON_PAGES = "application/vnd.tfm-control+json"  # of what a page builds the control anew; notebooks show something else
 
 
 def caption(message: str) -> str:

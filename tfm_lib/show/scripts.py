@@ -11,13 +11,27 @@ from pathlib import Path
 
 JS = Path(__file__).with_name("js")
 MODEL = (JS / "model.js", JS / "decoding.js")
-DECLARED = re.compile(r"^(?:function\*?|class) (\w+)", re.MULTILINE)
+CSS = JS / "control.css"
+DECLARED = re.compile(r"^(?:async )?(?:function\*?|class) (\w+)", re.MULTILINE)
 
 
 def module(files: Sequence[Path]) -> str:
     """The files as one module, which exports every function and class that they declare."""
     source = _joined(files)
     return f"{source}\nexport {{ {_declared(source)} }};\n"
+
+
+def all_scripts() -> tuple[Path, ...]:
+    """The model, what controls are made of, and the controls and the quiz."""
+    base = (*MODEL, JS / "control.js")
+    others = {*JS.glob("*.js"), *JS.parents[1].glob("ask/js/*.js")} - {*base}
+    return (*base, *sorted(others))
+
+
+def widget_module() -> str:
+    """All of it as the module that anywidget loads."""
+    source = module(all_scripts())
+    return f"{source}export default inNotebook({{ {_declared(source)} }});\n"
 
 
 def classic_script(name: str, files: Sequence[Path]) -> str:
@@ -27,8 +41,8 @@ def classic_script(name: str, files: Sequence[Path]) -> str:
 
 
 def weights_script(name: str, checkpoint: Path) -> str:
-    """A checkpoint as a classic script: the constant `name` holds the bytes of the file in base64."""
-    return f'const {name} = "{b64encode(checkpoint.read_bytes()).decode()}";\n'
+    """A checkpoint as a classic script: `globalThis[name]` holds the bytes of the file in base64."""
+    return f'var {name} = "{b64encode(checkpoint.read_bytes()).decode()}";\n'
 
 
 def _joined(files: Sequence[Path]) -> str:

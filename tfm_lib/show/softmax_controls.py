@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from ipywidgets import Checkbox, FloatLogSlider, FloatSlider, IntSlider, SelectionSlider, ToggleButtons
+from ipywidgets import Checkbox, FloatSlider, IntSlider, ToggleButtons
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+from tfm_lib.show.control import control, minus
 from tfm_lib.show.figure import (
     COLORS,
     INK,
@@ -26,10 +27,11 @@ from tfm_lib.show.figure import (
     token_grid,
 )
 from tfm_lib.show.live import Live
-from tfm_lib.show.screen import KNOB, Layout, control
+from tfm_lib.show.screen import KNOB, Layout
+from tfm_lib.show.screen import control as old_control
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
-CEILINGS = (3, 10, 30, 100, 300, 1000, 3000)  # of the axis of scores
+WIDTH = 64  # to begin with
 
 
 @style()
@@ -43,50 +45,34 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
         raise ValueError(f"num_keys must lie in 2..16, so that the bars can be read, got {num_keys}")
     vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, K)
     query, keys = vectors[0], vectors[1:]
-    temperature = FloatLogSlider(1.0, min=-1, max=1, step=0.05, description="temperature", readout_format=".2f", **KNOB)
-    width = SelectionSlider(options=WIDTHS, value=64, description="width d", **KNOB)
-    divide = Checkbox(True, description="divide by √d", **KNOB)
-
-    def look() -> tuple[tuple[Tensor, Tensor], str]:
-        d = width.value
-        scores = keys[:, :d] @ query[:d] / temperature.value / (math.sqrt(d) if divide.value else 1)  # (S,)
-        weights = scores.softmax(0)
-        top, best = weights.max().item(), int(weights.argmax()) + 1
-        most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
-        divided = f"divided by √{d}" if divide.value else "as they are"
-        message = (
-            f"Width {d}, temperature {temperature.value:.2f}, scores {divided}: they enter the softmax between "
-            f"{scores.min():.2f} and {scores.max():.2f}. The largest weight is {top:.2f}, on key {best}; {most} of "
-            f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
-            f"{top * (1 - top):.3f}, of at most 0.25."
-        )
-        return (scores, weights), message
-
-    def lay_out(figure: Figure) -> Layout:
-        places = range(1, num_keys + 1)
-        left, right = figure.subplots(1, 2)
-        flat = [0.0] * num_keys
-        inputs, outputs = left.bar(places, flat, color=COLORS[1]), right.bar(places, flat, color=COLORS[0])
-        numbers = [right.text(place, 0, "", ha="center", va="bottom", size=8) for place in places]
-        zero = left.axhline(0, color=QUIET, linewidth=0.8, linestyle="-")
-        left.set(title="what goes into the softmax: scores", xlabel="key", xticks=places)
-        # As wide for 3 as for -3000, since the layout stands still: a figure space is as wide as a digit.
-        wide = str.maketrans({" ": "\N{FIGURE SPACE}", "-": "\N{MINUS SIGN}"})
-        left.yaxis.set_major_formatter(lambda value, _: f"{value:>5g}".translate(wide))
-        right.set(title="what comes out: weights", xlabel="key", xticks=places, ylim=(0, 1.14))
-
-        def update(scores: Tensor, weights: Tensor) -> None:
-            ceiling = next(c for c in CEILINGS if c >= scores.abs().max() or c == CEILINGS[-1])
-            if left.get_ylim()[1] != ceiling:
-                left.set_ylim(-ceiling, ceiling)
-            for place, (score, weight) in enumerate(zip(scores.tolist(), weights.tolist(), strict=True)):
-                inputs[place].set_height(score)
-                outputs[place].set_height(weight)
-                numbers[place].set(y=weight + 0.02, text=f"{weight:.2f}")
-
-        return Layout([*inputs, zero, *outputs, *numbers], update, seldom=[left.yaxis])
-
-    return control(2.3, look, lay_out, temperature, width, divide)
+    products = {width: keys[:, :width] @ query[:width] for width in WIDTHS}
+    scores = products[WIDTH] / math.sqrt(WIDTH)  # (S,)
+    weights = scores.softmax(0)
+    top, best = weights.max().item(), int(weights.argmax()) + 1
+    most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
+    figure = Figure(
+        f"Width {WIDTH}, temperature 1.00, scores divided by √{WIDTH}: they enter the softmax between "
+        f"{minus(scores.min())} and {minus(scores.max())}. The largest weight is {top:.2f}, on key {best}; {most} of "
+        f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
+        f"{top * (1 - top):.3f}, of at most 0.25.",
+        2.3,
+    )
+    left, right = figure.subplots(1, 2)
+    places = range(1, num_keys + 1)
+    left.bar(places, scores.numpy(), color=COLORS[1])
+    left.axhline(0, color=QUIET, linewidth=0.8, linestyle="-")
+    left.set(title="in: scores of the keys", xlabel="key", xticks=places, ylim=(-6, 6))
+    right.bar(places, weights.numpy(), color=COLORS[0])
+    for place, weight in zip(places, weights.tolist(), strict=True):
+        right.text(place, weight + 0.02, f"{weight:.2f}", ha="center", va="bottom", size=8)
+    right.set(title="out: weights of the keys", xlabel="key", xticks=places, ylim=(0, 1.14))
+    data = {
+        "products": {width: [round(x, 6) for x in found.tolist()] for width, found in products.items()},
+        "temperatures": [round(10 ** (step / 20), 4) for step in range(-20, 21)],
+        "width": WIDTH,
+        "temperature": 1.0,
+    }
+    return control("softmaxTemperature", data, figure)
 
 
 TWO_COLUMNS = {
@@ -164,7 +150,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
 
         return Layout([*lines, discs, *bars, *numbers, mixed, asks, *labels], update)
 
-    return control(3.3, look, lay_out, water, building, kind)
+    return old_control(3.3, look, lay_out, water, building, kind)
 
 
 @style()
@@ -229,4 +215,4 @@ def mask_control(scores: Tensor, words: list[str]) -> Live:
 
         return Layout([allowed, *signs, shades, *numbers], update)
 
-    return control(3.4, look, lay_out, valid, causal)
+    return old_control(3.4, look, lay_out, valid, causal)

@@ -1,0 +1,136 @@
+"""The controls in a page of their own, as a browser test opens them, and a reader's hands on them."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
+from tfm_lib.show.softmax_controls import softmax_temperature
+
+ROOT = Path(__file__).resolve().parent.parent
+WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
+CONTROLS: dict[str, Callable[[], Live]] = {
+    "softmax_temperature": softmax_temperature,
+}
+LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+TURNS = 4  # of each knob
+# All that Tab reaches in the control, and what can be said of it.
+REACH = """root => [...root.querySelectorAll("input, select, textarea, button, [tabindex]")]
+    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility())
+    .map((e, number) => { e.dataset.knob = number; return number; })"""
+NAME = "e => e.ariaLabel || e.getAttribute('aria-label') || e.closest('label')?.innerText || e.innerText || e.name"
+STATE = "root => JSON.stringify([root.shown, root.querySelector('.tfm-words').textContent])"
+# How long the page is busy with a turn, its new layout included.
+TIMED = """(knob, [kind, key]) => {
+    const root = knob.closest(".tfm-control"), about = {bubbles: true}, tell = kind => new Event(kind, about);
+    const turns = {
+        range() {
+            knob.stepUp(knob.value === knob.max ? -1 : 1);
+            knob.dispatchEvent(tell("input"));
+        },
+        select() {
+            knob.selectedIndex = (knob.selectedIndex + 1) % knob.length;
+            knob.dispatchEvent(tell("change"));
+        },
+        press: () => knob.dispatchEvent(new MouseEvent("click", about)),
+        key: () => knob.dispatchEvent(new KeyboardEvent("keydown", {key, ...about})),
+    }, begin = performance.now();
+    turns[kind]();
+    root.getBoundingClientRect();
+    return performance.now() - begin;
+}"""
+
+
+def write_page(folder: Path, live: Live) -> Path:
+    """A page with one control, in a folder, with classic scripts alone."""
+    about = live.data[ON_PAGES]
+    sources = {"tfm": classic_script("tfm", all_scripts())}
+    sources |= {name: weights_script(name, WEIGHTS[name]) for name in about["weights"]}
+    sources["controls"] = (ROOT / "docs/_static/controls.js").read_text(encoding="utf-8")
+    for name, text in sources.items():
+        (folder / f"{name}.js").write_text(text, encoding="utf-8")
+    (folder / "control.css").write_bytes(CSS.read_bytes())
+    data = json.dumps(about).replace("<", "\\u003c")
+    page = folder / "page.html"
+    page.write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["name"])}</title>'
+        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="control.css">'
+        '<script src="tfm.js"></script><script src="controls.js"></script>'
+        '<body data-theme="auto"><main><h1>Control</h1>'
+        f'<div class="tfm-control" id="one"><script type="application/json">{data}</script></div></main>',
+        encoding="utf-8",
+    )
+    return page
+
+
+@contextmanager
+def opened(browser: Any, folder: Path, live: Live, viewport: dict = LAPTOP, scheme: str = "light") -> Iterator[Any]:
+    """The control in a tab of its own (a Locator), which asks nobody and complains of nothing."""
+    page_file, complaints, asked = write_page(folder, live), list[str](), list[str]()
+    with browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce") as context:
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        context.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        context.on("request", lambda request: asked.append(request.url))
+        page = context.new_page()
+        page.goto(page_file.as_uri())
+        page.wait_for_function("document.querySelector('.tfm-control').shown")
+        yield page.locator(".tfm-control")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == complaints == []
+
+
+def turn(root: Any, knob: Any) -> None:
+    """Turn it by keyboard, whatever it is."""
+    keyboard, kind = root.page.keyboard, knob.evaluate("e => e.type || e.tagName.toLowerCase()")
+    knob.focus()
+    if kind == "range":
+        at_end = knob.evaluate("e => e.value === e.max")
+        keyboard.press("ArrowLeft" if at_end else "ArrowRight")
+    elif kind == "checkbox":
+        keyboard.press("Space")
+    elif kind in ("radio", "select-one"):
+        at_end = kind == "select-one" and knob.evaluate("e => e.selectedIndex === e.length - 1")
+        keyboard.press("ArrowUp" if at_end else "ArrowDown")
+    elif kind in ("textarea", "text"):
+        keyboard.press("ControlOrMeta+End")
+        keyboard.type(" x")
+    elif knob.get_attribute("role") == "slider":
+        at_end = knob.get_attribute("aria-valuenow") == knob.get_attribute("aria-valuemax")
+        keyboard.press("ArrowLeft" if at_end else "ArrowRight")
+    else:
+        keyboard.press("Enter")
+
+
+def turn_every_knob(root: Any) -> dict[str, list[float]]:
+    """Turn each knob a few times by keyboard: each must change what is shown. Milliseconds by knob."""
+    waited: dict[str, list[float]] = {}
+    for number in root.evaluate(REACH):
+        knob = root.locator(f"[data-knob='{number}']")
+        if not knob.count() or knob.is_disabled():  # what another knob has taken away
+            continue
+        name = " ".join((knob.evaluate(NAME) or "").split())[:40]
+        assert name, f"without a name: {knob.evaluate('e => e.outerHTML')[:200]}"
+        changed = 0
+        for _ in range(TURNS):
+            if not knob.count() or knob.is_disabled():
+                break
+            before = root.evaluate(STATE)
+            turn(root, knob)
+            changed += root.evaluate(STATE) != before
+        assert changed, f"{name} changes nothing"
+        waited[name] = answer_times(knob) if knob.count() and not knob.is_disabled() else []
+    assert waited
+    return {name: times for name, times in waited.items() if times}
+
+
+def answer_times(knob: Any) -> list[float]:
+    """How long the page takes to answer a few turns of a knob."""
+    kind = knob.evaluate("e => e.type || e.tagName.toLowerCase()")
+    how = {"range": "range", "select-one": "select", "textarea": "", "text": ""}.get(kind, "press")
+    if knob.get_attribute("role") == "slider":
+        how = "key"
+    return [knob.evaluate(TIMED, [how, "ArrowRight" if n % 2 else "ArrowLeft"]) for n in range(5)] if how else []

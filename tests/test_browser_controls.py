@@ -1,0 +1,78 @@
+"""Every control in a real browser: it can be turned by keyboard, fits its screens, says what it shows, answers at once.
+
+What each computes is held against `tfm_lib` in the tests named after it. Where the environment variable SCREENSHOTS
+names a folder, pictures and a table of times are left there.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controls import CONTROLS, LAPTOP, PHONE, opened, turn_every_knob
+from tests.times import Answer, report
+from tfm_lib.show.live import ON_PAGES
+
+pytestmark = pytest.mark.browser
+FRAME, WITH_MODEL = 16, 50  # milliseconds, the goals of a median
+every_control = pytest.mark.parametrize("name", CONTROLS)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
+
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def pictures(tmp_path) -> Path:
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@every_control
+def test_every_knob_answers_by_keyboard_and_at_once(browser, tmp_path, pictures, name):
+    live = CONTROLS[name]()
+    with opened(browser, tmp_path, live) as root:
+        goal = WITH_MODEL if live.data[ON_PAGES]["weights"] else FRAME
+        report(
+            [Answer(name, knob, times, goal) for knob, times in turn_every_knob(root).items()],
+            pictures / f"{name}_answers.md",
+        )
+
+
+@every_control
+def test_it_begins_with_what_the_stored_picture_says(browser, tmp_path, name):
+    live = CONTROLS[name]()
+    with opened(browser, tmp_path, live) as root:
+        assert root.locator(".tfm-words").inner_text() == live.data["text/plain"]
+
+
+@every_control
+@pytest.mark.parametrize(("viewport", "scheme"), [(LAPTOP, "light"), (PHONE, "dark")], ids=["laptop", "phone"])
+def test_it_fits_its_screen_and_all_can_read_it(browser, tmp_path, pictures, name, viewport, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    with opened(browser, tmp_path, CONTROLS[name](), viewport, scheme) as root:
+        root.screenshot(path=pictures / f"{name}_{scheme}.png")
+        box = root.bounding_box()
+        # Beside a lesson's text JupyterLab's bars take 150 of the 900 pixels.
+        assert box["height"] <= viewport["height"] - (150 if viewport is LAPTOP else -600)
+        assert root.page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        found = Axe().run(root.page, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
+        assert [f"{one['help']}: {node['html'][:200]}" for one in found for node in one["nodes"]] == []
+        small = root.evaluate(
+            "root => [...root.querySelectorAll('text')].filter(e => e.textContent && e.checkVisibility())"
+            ".map(e => [e.textContent, e.getBoundingClientRect().height]).filter(([, height]) => height < 11)"
+        )
+        assert small == [], "letters that are too small"
+
+
+@every_control
+def test_nothing_moves_by_itself(browser, tmp_path, name):
+    with opened(browser, tmp_path, CONTROLS[name]()) as root:
+        assert root.page.evaluate("document.getAnimations().length") == 0

@@ -1,0 +1,56 @@
+"""What brings a control of js/ to a reader: a widget in notebooks, its data for pages, and a picture for both."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from anywidget import AnyWidget
+from traitlets import Any as Anything
+from traitlets import Bytes, Dict, Unicode
+
+from tfm_lib.show.figure import Figure
+from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.scripts import CSS, widget_module
+
+
+class Control(AnyWidget):
+    """A function of js/ in a cell: a kernel makes it, then it runs by itself, and the kernel may be gone.
+
+    name: the function's; data: what it is given, as JSON; weights: checkpoints in half precision that it reads;
+    kept: what the reader has done, which the browser writes.
+    """
+
+    _esm = Unicode().tag(sync=True)
+    _css = Unicode().tag(sync=True)
+    name = Unicode().tag(sync=True)
+    data = Dict().tag(sync=True)
+    weights = Dict(value_trait=Bytes()).tag(sync=True)
+    kept = Anything().tag(sync=True)
+
+    def __init__(self, name: str, data: Mapping[str, Any], weights: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(_esm=_module(), _css=CSS.read_text(encoding="utf-8"))
+        self.name, self.data, self.weights = name, dict(data), dict(weights or {})
+
+
+@cache
+def _module() -> str:
+    return widget_module()
+
+
+def control(
+    name: str,
+    data: Mapping[str, Any],
+    figure: Figure,
+    weights: Mapping[str, bytes] | None = None,
+    on_pages: bool = True,
+) -> Live:
+    """The control, with its picture as the static form; pages build it anew of name, data and what ships."""
+    bundle, about = figure._repr_mimebundle_()
+    if on_pages:
+        bundle[ON_PAGES] = {"name": name, "data": dict(data), "weights": sorted(weights or {})}
+    return Live(Control(name, data, weights), bundle, about)
+
+
+def minus(number: float) -> str:
+    """A number with two digits and a true minus sign, as in control.js."""
+    return f"{number:.2f}".replace("-", "" if abs(number) < 0.005 else "\N{MINUS SIGN}")
