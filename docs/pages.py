@@ -171,7 +171,7 @@ class Pages(StandaloneHTMLBuilder):
 
 
 def make_files(_: Sphinx, config: Config) -> None:
-    """Puts the font of the formulas, pictures, and the scripts of the controls with their weights to the static files."""
+    """Puts the font, pictures, and the scripts and weights of the controls to the static files."""
     made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png(), CSS.name: CSS.read_bytes()}
     scripts = {"tfm": classic_script("tfm", all_scripts())}
     scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING)}

@@ -11,6 +11,7 @@ from traitlets import Bytes, Dict, Unicode
 from tfm_lib.show.figure import Figure
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, widget_module
+from tfm_lib.show.weights import SHIPPED
 
 
 class Control(AnyWidget):
@@ -42,11 +43,13 @@ def control(
     data: Mapping[str, Any],
     figure: Figure,
     weights: Mapping[str, bytes] | None = None,
-    on_pages: bool = True,
 ) -> Live:
-    """The control, with its picture as the static form; pages build it anew of name, data and what ships."""
+    """The control, with its picture as the static form; pages build it anew of name, data and the models that ship.
+
+    weights: checkpoints by name, as `weights_of` gives them; with one that pages don't have they show the picture.
+    """
     bundle, about = figure._repr_mimebundle_()
-    if on_pages:
+    if {*(weights or {})} <= {*SHIPPED}:
         bundle[ON_PAGES] = {"name": name, "data": dict(data), "weights": sorted(weights or {})}
     return Live(Control(name, data, weights), bundle, about)
 
