@@ -42,5 +42,6 @@ def test_the_scripts_can_be_joined_and_ask_nobody():
     names = [name for source in sources.values() for name in DECLARED.findall(source)]
     assert len(names) == len({*names})
     for name, source in sources.items():
+        source = source.replace("http://www.w3.org/", "")  # names of SVG and HTML, which nobody asks for
         found = re.findall(r"^(?:import|export)\b|\b(?:fetch|XMLHttpRequest|WebSocket|https?)\b|import\(", source, re.M)
         assert found == [], name
