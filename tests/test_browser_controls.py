@@ -76,3 +76,20 @@ def test_it_fits_its_screen_and_all_can_read_it(browser, tmp_path, pictures, nam
 def test_nothing_moves_by_itself(browser, tmp_path, name):
     with opened(browser, tmp_path, CONTROLS[name]()) as root:
         assert root.page.evaluate("document.getAnimations().length") == 0
+
+
+@pytest.mark.parametrize(
+    ("knob", "complaint"),
+    [
+        ('<button aria-label="turn">turn</button>', "turn changes nothing"),
+        ('<button onclick="root.shown += 1"></button>', "without a name"),
+        ("", "no knob"),
+    ],
+)
+def test_a_knob_that_does_nothing_or_has_no_name_is_found(browser, knob, complaint):
+    page = browser.new_page()
+    page.set_content(f'<div class="tfm-control" id="root">{knob}<p class="tfm-words">Words.</p></div>')
+    page.evaluate("root.shown = 1")
+    with pytest.raises(AssertionError, match=complaint):
+        turn_every_knob(page.locator("#root"))
+    page.close()
