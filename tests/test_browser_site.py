@@ -11,6 +11,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
+from tests.controls import STATE, turn
+from tfm_lib.show.live import ON_PAGES
+
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "site"
@@ -233,6 +236,40 @@ def test_what_is_to_be_guessed_opens_with_a_click(tab):
             folded.locator("summary").click()
             assert output.is_visible()
     assert asked or not GUESSES
+
+
+def come_to_life(page) -> list:
+    """The controls of a page, each of them scrolled to, as a reader does, and running."""
+    roots = page.locator(".tfm-control").all()
+    for root in roots:
+        root.scroll_into_view_if_needed()
+        root.and_(page.locator("[role=group]")).wait_for()
+    return roots
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_controls_run_in_place_of_their_pictures(tab, viewport):
+    page, seen = tab(viewport), 0
+    for lesson, path in zip(LESSONS, lesson_pages(), strict=True):
+        outputs = [o for c in json.loads(lesson.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
+        page.goto(path)
+        roots = come_to_life(page)
+        assert len(roots) == sum(ON_PAGES in output.get("data", {}) for output in outputs), path
+        for root in roots:
+            assert page.locator(".cell_output", has=root).locator("img:visible").count() == 0
+            knob, before = root.locator("input:visible, button:enabled:visible").first, root.evaluate(STATE)
+            turn(root, knob)
+            assert root.evaluate(STATE) != before, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], path
+        seen += len(roots)
+    assert seen
+
+
+def test_a_control_with_its_model_runs_in_a_page_of_a_folder(browser):
+    with browser.new_context(viewport=DESKTOP) as context:
+        page = context.new_page()
+        page.goto((SITE / "notebooks/08_decoding.html").as_uri())
+        assert come_to_life(page)
 
 
 def test_next_leads_through_the_course_and_previous_back(tab, host):
