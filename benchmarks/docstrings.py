@@ -1,6 +1,6 @@
 """Learning from the docstrings of installed packages, with and without copying: lesson 11 draws what this writes.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.docstrings [small minute half_hour] [--seeds 0 1 2] [--way copying plain]
+    OMP_NUM_THREADS=1 python -m benchmarks.docstrings [small minute quarter_hour] [--seeds 0 1 2] [--way copying plain]
 
 `small` is what the lesson itself trains; the others learn from every package of the environment. Nobody learns from
 numpy, on which settings were chosen, or networkx, on which all are scored. A run that docstrings.json has already is
@@ -65,7 +65,7 @@ class Size:
 SIZES = {
     "small": Size(True, 64, 200, 1024, 6e-3, 0.0, 64),
     "minute": Size(False, 128, 300, 2048, 4e-3, 0.0, 64),
-    "half_hour": Size(False, 128, 5000, 2048, 3e-3, 0.1, 64),
+    "quarter_hour": Size(False, 128, 5000, 2048, 3e-3, 0.1, 64),
 }
 
 

@@ -156,6 +156,13 @@ MUTATIONS = [
     Mutation("altered checkpoint accepted", "checkpoints", "if checksum != _checksum(tensors, text):", "if False:", "test_checkpoints"),
     Mutation("checkpoint written in place", "files", "part = path.with_name(f\".{path.name}.{secrets.token_hex(4)}.part\")", "part = path", "test_checkpoints"),
     Mutation("exact match for every prefix", "scoring", "text.lower() == reference.lower()", "reference.lower().startswith(text.lower())", "test_scoring"),
+    Mutation("BART's positions begin at 0", "pretrained/names", '"position_offset": 2, "embed_norm": True}', '"position_offset": 0, "embed_norm": True}', "test_pretrained"),
+    Mutation("sinusoids interleave in Marian", "pretrained/names", '"marian": {"interleaved": False}', '"marian": {"interleaved": True}', "test_pretrained"),
+    Mutation("Pegasus is post-norm", "pretrained/names", '"pegasus": {"interleaved": False, "norm_first": True}', '"pegasus": {"interleaved": False}', "test_pretrained"),
+    Mutation("the order of halves is undone", "pretrained/names", "torch.arange(d_model).view(-1, 2).T.flatten()", "torch.arange(d_model).view(2, -1).T.flatten()", "test_pretrained"),
+    Mutation("biases of outputs keep their order", "pretrained/names", '"output_proj.weight", "output_proj.bias", ', '"output_proj.weight", ', "test_pretrained"),
+    Mutation("the start token counts as written", "pretrained/generation", 'max(0, said["min_length"] - 1)', 'said["min_length"]', "test_pretrained"),
+    Mutation("nothing stands behind a text", "pretrained/tokenizer", "most - len(self.before) - len(self.after))], *self.after]", "most - len(self.before) - len(self.after))]]", "test_pretrained"),
 ]
 # fmt: on
 
@@ -174,7 +181,7 @@ def sample(number: int = 30) -> list[Mutation]:
 def broken(sources: dict[str, str]) -> Iterator[Path]:
     """A copy of the package and its tests in which these are the sources of some modules."""
     with tempfile.TemporaryDirectory() as folder:
-        for part in ("tfm_lib", "tests"):
+        for part in ("tfm_lib", "tests", "benchmarks"):
             shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__", "proof"))
         for module, source in sources.items():
             Path(folder, "tfm_lib", f"{module}.py").write_text(source, encoding="utf-8")
