@@ -69,10 +69,10 @@ def test_the_menus_say_what_stands_in_the_text_and_change_it_there(browser, tmp_
         assert chosen(root, "story") == "your own"
         menu(root, "where").select_option("Tampa [unk]")
         assert root.locator("mark").all_inner_texts() == ["Tampa"]
-        type_story(root, "Two of them. Then six: SIXTEEN came to lima, Sundays and all.")
+        type_story(root, "Anytwo. Two of them. Then six: SIXTEEN came to lima, Sundays and all.")
         assert [chosen(root, name) for name in ("who", "where", "when", "how many")] == [None, "Lima", None, "two"]
         menu(root, "how many").select_option("six")  # with the capital of the word that it replaces
-        assert text.input_value() == "Six of them. Then six: SIXTEEN came to lima, Sundays and all."
+        assert text.input_value() == "Anytwo. Six of them. Then six: SIXTEEN came to lima, Sundays and all."
 
 
 def test_unknown_words_are_marked_once_and_what_cannot_be_read_leaves_the_last_answer(browser, tmp_path):
@@ -210,6 +210,7 @@ def test_two_summarizers_write_what_they_write_in_python(browser, tmp_path, stor
             tokens = greedy(model, src, MOST_TOKENS)
             assert now[role] == vocabulary.decode(tokens[0], slots)
         shares = copied_from(model, src, tokens).share[0]
+        assert now["shares"] == pytest.approx(shares.tolist(), abs=1e-3)
         copied = [vocabulary.decode([i], slots) for i, share in zip(tokens[0], shares, strict=True) if share > 0.5]
         assert now["copied"] == root.locator("u").all_inner_texts() == copied
         texts = [" ".join(line.split()) for line in root.locator(".tfm-summary").all_inner_texts()]

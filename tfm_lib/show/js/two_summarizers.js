@@ -23,14 +23,14 @@ function twoSummarizers(root, data) {
       `The plain model writes “${alone.text}”.${notInStory(data, story, texts(alone.words))} The copying one writes ` +
       `“${sister.text}”, and copied ${copied.length ? quotedList(copied) : "nothing"}.` +
       notInStory(data, story, texts(sister.words)),
-      { story, plain: alone.text, copying: sister.text, copied });
+      { story, plain: alone.text, copying: sister.text, copied, shares: sister.shares });
   }
 
   desk.begin();
 }
 
 /**
- * What a model writes greedily: {text, words: [{text, copied}]}. A word is copied where more than half of its
+ * What a model writes greedily: {text, words: [{text, copied}], shares (T,)}. A word is copied where more than half of its
  * probability comes from its places in the story, as in tfm_lib/tracing.py; a model without a pointer copies nothing.
  */
 function summaryWithCopies({ model, vocabulary }, story, most) {
@@ -43,10 +43,11 @@ function summaryWithCopies({ model, vocabulary }, story, most) {
     };
     tokens.push(...write(new Writer(model, model.encode(src)), most, choose));
   });
-  const words = tokens.map((token, t) => {
-    const weight = pointer ? sum(pointer[t].weights.filter((_, s) => src[s] === token)) : 0;
-    const share = pointer ? (sigmoid(pointer[t].gate) * weight) / Math.exp(logProbs[t][token]) : 0;
-    return { text: vocabulary.decode([token], slots), copied: share > 0.5 };
+  const shares = tokens.map((token, t) => {
+    if (!pointer) return 0;
+    const weight = sum(pointer[t].weights.filter((_, s) => src[s] === token));
+    return (sigmoid(pointer[t].gate) * weight) / Math.exp(logProbs[t][token]);
   });
-  return { text: vocabulary.decode(tokens, slots), words: words.filter(({ text }) => text) };
+  const words = tokens.map((token, t) => ({ text: vocabulary.decode([token], slots), copied: shares[t] > 0.5 }));
+  return { text: vocabulary.decode(tokens, slots), words: words.filter(({ text }) => text), shares };
 }
