@@ -30,8 +30,8 @@ function twoSummarizers(root, data) {
 }
 
 /**
- * What a model writes greedily: {text, words: [{text, copied}], shares (T,)}. A word is copied where more than half of its
- * probability comes from its places in the story, as in tfm_lib/tracing.py; a model without a pointer copies nothing.
+ * What a model writes greedily: {text, words: [{text, copied}], shares (T,)}. A word is copied where more than half of
+ * its probability comes from its places in the story, as in tfm_lib/tracing.py; without a pointer nothing is copied.
  */
 function summaryWithCopies({ model, vocabulary }, story, most) {
   const slots = vocabulary.slotWords(story), src = vocabulary.encode(story, slots), tokens = [], logProbs = [];
