@@ -43,7 +43,8 @@ function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader 
     if (readable) read(text, fresh);
   }
 
-  const typed = element("label", { class: "tfm-knob tfm-story" }, element("span", {}, "Change any word, or tell a story of your own:"), area);
+  const asks = element("span", {}, "Change any word, or tell a story of your own:");
+  const typed = element("label", { class: "tfm-knob tfm-story" }, asks, area);
   const begin = () => {
     set(area, { value: story });
     take(false);
