@@ -7,21 +7,28 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
+from tfm_lib.show.summarizer_controls import attention_control, decoding_control
+from tfm_lib.show.two_summarizers import two_summarizers
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
+# Of a city that the vocabulary lacks.
+TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 CONTROLS: dict[str, Callable[[], Live]] = {
     "softmax_temperature": softmax_temperature,
+    "attention_control": lambda: attention_control(*newsroom_model()),
+    "decoding_control": lambda: decoding_control(*newsroom_model(), TAMPA, "flood displaces 14 residents in"),
+    "two_summarizers": lambda: two_summarizers(newsroom_model(), newsroom_model(copying=True)),
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob
-# All that Tab reaches in the control, and what can be said of it.
+# All that Tab reaches in the control (of a choice only what is chosen), and what can be said of it.
 REACH = """root => [...root.querySelectorAll("input, select, textarea, button, [tabindex]")]
-    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility())
+    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && (e.type !== "radio" || e.checked))
     .map((e, number) => { e.dataset.knob = number; return number; })"""
 NAME = "e => e.ariaLabel || e.getAttribute('aria-label') || e.closest('label')?.innerText || e.innerText || e.name"
 STATE = "root => JSON.stringify([root.shown, root.querySelector('.tfm-words').textContent])"

@@ -110,7 +110,6 @@ LONGER = {
     "plots": "controls will leave it",
     "drawings": "three drawings, all of it coordinates",
     "softmax_controls": "to be written anew",
-    "summarizer_controls": "to be written anew",
 }
 
 

@@ -18,22 +18,15 @@ from PIL import Image
 from tests.proof import outputs
 from tests.test_quiz import all_widgets, bundles
 from tfm_lib.batches import Examples
-from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.newsroom import AFTER, BEFORE, EVENTS, MOST_WORDS, NUMBERS, PEOPLE, PLACES
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.figure import COLORS, MEANING, Figure
 from tfm_lib.show.live import VIEW, Live, caption
 from tfm_lib.show.live_curve import live_curve
-from tfm_lib.show.newsdesk import Desk, story_tokens
 from tfm_lib.show.sinusoid_control import sinusoid_control
 from tfm_lib.show.softmax_controls import mask_control, query_among_keys, softmax_temperature
-from tfm_lib.show.summarizer_controls import MOST_TOKENS, NextWord, attention_control, decoding_control, go_on
-from tfm_lib.tracing import record_attention
 from tfm_lib.training import Recipe, train
-from tfm_lib.vocabulary import EOS_ID, START_ID
 
 WORDS = ["heavy", "rain", "flooded", "the", "old", "bridge"]
 SCORES = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
@@ -44,15 +37,8 @@ CONTROLS = {
     "sinusoids": sinusoid_control,
 }
 # What a keyboard can turn: sliders by arrow keys, the others by arrow keys, space or letters.
-MORE = {"attention": attention_control, "decoding": decoding_control}
 KNOBS = ("IntSlider", "FloatSlider", "FloatLogSlider", "SelectionSlider", "Checkbox", "ToggleButtons")
-TYPED = ("Dropdown", "Textarea", "Button", "Desk", "NextWord", "GridBox")
 every_control = pytest.mark.parametrize("name", CONTROLS)
-every_one = pytest.mark.parametrize("name", [*CONTROLS, *MORE])
-
-
-def make(name: str) -> Live:
-    return CONTROLS[name]() if name in CONTROLS else MORE[name](*newsroom_model())
 
 
 class Hand:
@@ -62,8 +48,6 @@ class Hand:
         self.live = live
         widgets = list(all_widgets(live.widget))
         self.knobs = {w.description: w for w in widgets if type(w).__name__ in KNOBS}
-        self.desk = next((w for w in widgets if isinstance(w, Desk)), None)
-        self.choices = next((w for w in widgets if isinstance(w, NextWord)), None)
         [self.image] = [w for w in widgets if isinstance(w, ipywidgets.Image)]
         self.line = live.widget.children[-1]
 
@@ -137,22 +121,22 @@ def test_nothing_touches_the_edge_of_the_picture(name):
         knob.value = before
 
 
-@every_one
+@every_control
 def test_the_stored_form_is_the_picture_with_its_words_and_no_view(name):
-    live = make(name)
+    live = CONTROLS[name]()
     assert isinstance(live, Live) and repr(live) == Hand(live).words
     [shown] = bundles(live)
     assert set(shown.data) == {"image/png", "text/plain", VIEW}
     stored, words = outputs.clean([shown])
     assert set(stored.data) == {"image/png", "text/plain"} and words.data == {"text/html": caption(repr(live))}
     assert stored.metadata["image/png"]["alt"] == stored.data["text/plain"] == repr(live)
-    assert base64.b64decode(stored.data["image/png"]) == make(name).data["image/png"]  # the same in every run
+    assert base64.b64decode(stored.data["image/png"]) == CONTROLS[name]().data["image/png"]  # the same in every run
 
 
-@every_one
+@every_control
 def test_a_keyboard_turns_every_knob_and_nothing_is_an_output(name):
-    kinds = {type(widget).__name__ for widget in all_widgets(make(name).widget)}
-    assert kinds <= {*KNOBS, *TYPED, "VBox", "HBox", "Picture", "HTML"} and kinds & {*KNOBS, *TYPED}
+    kinds = {type(widget).__name__ for widget in all_widgets(CONTROLS[name]().widget)}
+    assert kinds <= {*KNOBS, "VBox", "HBox", "Picture", "HTML"} and kinds & {*KNOBS}
 
 
 def test_two_controls_do_not_move_each_other():
@@ -306,186 +290,6 @@ def test_the_sinusoids_say_how_far_hands_turn_and_that_the_position_does_not_mat
 def test_what_cannot_be_shown_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-# ----------------------------------------------------------------------------------------------------
-# A story of the reader's, and what the shipped summarizer does with it.
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return newsroom_model()
-
-
-def weights_of(shipped, story: str) -> tuple[list[str], list[str], dict[str, torch.Tensor]]:
-    """The tokens of story and summary, and the attention, by the model's own forward pass."""
-    model, vocabulary = shipped
-    src = torch.tensor([vocabulary.encode(story)])
-    tokens = greedy(model, src, MOST_TOKENS)
-    with torch.no_grad(), record_attention(model) as maps:
-        model(src, torch.cat([torch.tensor([[START_ID]]), tokens[:, :-1]], dim=1))
-    return vocabulary.pieces(src[0]), vocabulary.pieces(tokens[0]), maps
-
-
-def test_the_attention_says_where_a_word_looked_while_it_was_written(shipped):
-    hand = Hand(attention_control(*shipped))
-    story, summary, maps = weights_of(shipped, hand.desk.value)
-    for layer, head, word in [(0, 3, 2), (1, 7, 11), (1, "mean", 1), (0, 0, len(summary))]:
-        words = hand.turn(layer=layer, head=head, word=word)
-        heads = maps[f"decoder.layers.{layer}.cross_attention"][0, :, word - 1]  # (H, S)
-        weights = heads.mean(0) if head == "mean" else heads[head]
-        best = weights.argmax()
-        who = "the mean of all heads" if head == "mean" else f"head {head}"
-        start = f"The summary: {' '.join(summary)}. While word {word}, “{summary[word - 1]}”, was written, {who} of "
-        assert words.startswith(f"{start}layer {layer} looked most at “{story[best]}” ({weights[best]:.2f}), ")
-    assert hand.knobs["word"].max == len(summary)
-
-
-def test_each_knob_of_the_attention_changes_the_picture(shipped):
-    hand = Hand(attention_control(*shipped))
-    for name, value in [("layer", 0), ("head", 3), ("word", 5)]:
-        pixels = hand.pixels
-        hand.turn(**{name: value})
-        assert (hand.pixels != pixels).any()
-
-
-def test_a_knob_of_the_story_composes_it_anew_and_the_model_reads_it(shipped):
-    hand = Hand(attention_control(*shipped))
-    slots = hand.desk.slots
-    for name, value in [
-        ("who", "Mei Tanaka"),
-        ("where", "Lima"),
-        ("when", "Friday"),
-        ("how_many", 12),
-        ("phrasing", 4),
-    ]:
-        pixels, story = hand.pixels, hand.desk.value
-        slots[name].value = value
-        assert hand.desk.value != story and (hand.pixels != pixels).any()
-    slots["event"].value = "adoption"
-    slots["thing"].value = "kittens"
-    assert hand.words.startswith("The summary: tanaka adopts 12 cats in lima on friday [eos]. ")
-    slots["before"].value = BEFORE[0]
-    slots["after"].value = AFTER[0]
-    others = {"person": PEOPLE[-1], "place": PLACES[-1], "day": "Sunday", "number": "sixty"}
-    assert hand.desk.value.startswith(BEFORE[0].format(**others)) and AFTER[0].format(**others) in hand.desk.value
-    assert hand.words.startswith("The summary: tanaka adopts 12 cats in lima on friday [eos]. ")
-
-
-def test_sentences_beside_a_story_never_name_its_own_and_every_story_fits(shipped):
-    desk, longest = Desk(shipped[1], 72), 0
-    slots = desk.slots
-    slots["who"].value, slots["where"].value, slots["when"].value = PEOPLE[-1], PLACES[-1], "Sunday"
-    slots["how_many"].value = 60
-    for before in BEFORE:
-        slots["before"].value = before  # compose raises ValueError for a clash
-    slots["after"].value = max(AFTER, key=len)
-    for event in EVENTS:
-        slots["event"].value = event
-        for phrasing in range(5):
-            slots["phrasing"].value = phrasing
-            assert len(desk.value.split()) <= MOST_WORDS and not desk.read.disabled
-            longest = max(longest, len(shipped[1].encode(desk.value)))
-    assert NUMBERS[60] in desk.value.lower() and longest <= 72
-
-
-def test_unknown_words_are_marked_while_they_are_typed_and_read_only_on_demand(shipped):
-    hand = Hand(attention_control(*shipped))
-    story, words = hand.desk.value, hand.words
-    hand.desk.text.value = "Elves stole <b>bold</b> paintings in Oslo."
-    assert hand.desk.note.value == (
-        '<span role="status">Not in the vocabulary, so that the model reads [unk]: <mark>Elves</mark>, '
-        "<mark>stole</mark>, <mark>&lt;b&gt;bold&lt;/b&gt;</mark></span>"
-    )
-    assert (hand.desk.value, hand.words) == (story, words)  # nothing was decoded yet
-    hand.desk.read.click()
-    assert hand.desk.value == hand.desk.text.value != story
-    assert hand.words.endswith("The model read [unk] for “Elves”, “stole”, “&lt;b&gt;bold&lt;/b&gt;”.")
-    hand.desk.text.value = story
-    assert "Every word is in the vocabulary." in hand.desk.note.value
-
-
-@pytest.mark.parametrize("text", ["", "   ", "fire " * 73])
-def test_a_story_that_cannot_be_read_is_not(shipped, text):
-    hand = Hand(attention_control(*shipped))
-    words = hand.words
-    hand.desk.text.value = text
-    assert f"{len(text.split())} tokens; the model reads 1 to 72." in hand.desk.note.value and hand.desk.read.disabled
-    hand.desk.read.click()
-    assert hand.words == words
-
-
-def test_the_longest_story_stays_above_its_summary_and_inside_the_picture(shipped):
-    hand = Hand(attention_control(*shipped))
-    hand.desk.text.value = " ".join(f"unheard-of-{number:05}" for number in range(72))
-    hand.desk.read.click()
-    frame = np.concatenate([hand.pixels[:2].reshape(-1, 3), *(hand.pixels[:, edge] for edge in (0, 1, -2, -1))])
-    assert (frame == 255).all()
-    between = hand.pixels[int(3.32 * 150 * 0.74) : int(3.32 * 150 * 0.78), :20]
-    assert (between == 255).all()
-
-
-def test_story_tokens_keep_the_word_and_say_which_are_unknown(shipped):
-    words, unknown = story_tokens(shipped[1], "Fire in Gondolinandbeyond, says elves.")
-    assert (words, unknown) == (["fire", "in", "Gondolinandbe…", ",", "says", "elves", "."], [2, 5])
-
-
-def test_a_chosen_word_is_written_and_the_model_goes_on_from_there(shipped):
-    model, vocabulary = shipped
-    hand = Hand(decoding_control(*shipped))
-    src = torch.tensor([vocabulary.encode(hand.desk.value)])
-    own = greedy(model, src, MOST_TOKENS)[0].tolist()
-    assert hand.words.startswith("Nothing is written. The most likely next words: “fire” (0.998), ")
-    assert hand.words.endswith(f"By itself the model would go on: {' '.join(vocabulary.pieces(own))}.")
-    hand.choices.buttons[0].click()
-    second = hand.choices.tokens[1]
-    assert hand.choices.buttons[1].description == vocabulary.pieces([second])[0] != vocabulary.pieces(own)[1]
-    pixels = hand.pixels
-    hand.choices.buttons[1].click()
-    assert hand.choices.value == (own[0], second) and (hand.pixels != pixels).any()
-    # The reference: all probabilities by one pass with teacher forcing.
-    text = torch.tensor([[own[0], second]])
-    chance = token_log_probs(model, src, text).sum().exp().item()
-    assert f"Written: “fire {vocabulary.pieces([second])[0]}”, with probability {chance:.1g}. " in hand.words
-    with torch.no_grad():
-        probs = model(src, torch.tensor([[START_ID, own[0], second]]))[0, -1].softmax(-1)
-    best = int(probs.argmax())
-    assert f"The most likely next words: “{vocabulary.pieces([best])[0]}” ({probs[best]:.3f}), " in hand.words
-    hand.choices.back.click()
-    hand.choices.back.click()
-    assert hand.words.startswith("Nothing is written.") and hand.choices.back.disabled
-
-
-def test_left_to_itself_it_writes_what_greedy_writes_and_then_the_text_has_ended(shipped):
-    model, vocabulary = shipped
-    hand = Hand(decoding_control(*shipped))
-    src = torch.tensor([vocabulary.encode(hand.desk.value)])
-    own = greedy(model, src, MOST_TOKENS)
-    hand.choices.follow.click()
-    assert list(hand.choices.value) == own[0].tolist() and own[0, -1] == EOS_ID
-    chance = token_log_probs(model, src, own).sum().exp().item()
-    text = " ".join(vocabulary.pieces(own[0]))
-    assert hand.words == f"Written: “{text}”, with probability {chance:.3f}. The text has ended."
-    assert all(button.disabled for button in (*hand.choices.buttons, hand.choices.follow))
-    hand.choices.buttons[0].click()
-    assert len(hand.choices.value) == own.shape[1]
-    hand.choices.back.click()
-    assert hand.words.endswith("By itself the model would go on: [eos].") and not hand.choices.buttons[0].disabled
-
-
-def test_a_text_without_an_end_stops_at_the_most_tokens(shipped):
-    model, vocabulary = shipped
-    src = torch.tensor([vocabulary.encode("Fire.")])
-    word = vocabulary.encode("fire")[0]
-    assert len(go_on(model, src, (word,) * (MOST_TOKENS - 1))[2]) == 1
-    assert go_on(model, src, (word,) * MOST_TOKENS)[2] == []
-
-
-def test_a_new_story_begins_a_new_text(shipped):
-    hand = Hand(decoding_control(*shipped))
-    hand.choices.buttons[0].click()
-    hand.desk.slots["event"].value = "strike"
-    assert hand.choices.value == () and hand.words.startswith("Nothing is written. The most likely next words: “3”")
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 figure -> plots, ribbons, drawings                         pictures
 live -> screen -> softmax_controls, sinusoid_control,      pictures that follow a knob,
-        live_curve, newsdesk -> summarizer_controls        or a run
-scripts, js/                                               the models that ship in JavaScript, for notebooks and pages
+        live_curve                                         or a run
+scripts, weights, js/ -> control -> newsdesk ->            controls in JavaScript with the models that ship,
+        summarizer_controls -> two_summarizers             for notebooks and pages
 """

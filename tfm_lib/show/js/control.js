@@ -206,6 +206,7 @@ function probabilityBars(count) {
     set(row.bar, { style: `width: ${100 * p}%` });
     set(row.number, { text: name ? percent(p) : "" });
     set(row.made, { disabled: !press, "data-chosen": chosen, "aria-label": name ? `${name}: ${percent(p)}` : null });
+    set(row.made, { "aria-pressed": press ? String(chosen) : null });
   });
   return made;
 }

@@ -1,0 +1,66 @@
+"""Two summarizers side by side: one that writes what it knows, and one that can copy as well."""
+
+from typing import NamedTuple
+
+import torch
+
+from tfm_lib.copying import CopyingTransformer
+from tfm_lib.decoding import greedy
+from tfm_lib.model import Transformer
+from tfm_lib.show.control import control
+from tfm_lib.show.figure import Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, set_words
+from tfm_lib.show.summarizer_controls import MOST_TOKENS
+from tfm_lib.show.weights import SHIPPED, weights_of
+from tfm_lib.tracing import copied_from
+from tfm_lib.vocabulary import Vocabulary
+
+
+@style()
+def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[CopyingTransformer, Vocabulary]) -> Live:
+    """What two models write of one story, which may have any name: type it, and see which of them can write it.
+
+    plain and copying are a model and its vocabulary each, as `newsroom_model` returns them. What was copied from the
+    story is underlined.
+    """
+    models = {"plain": plain, "copying": copying}
+    data = desk_data(plain[1], min(model.config.max_length for model, _ in models.values()), strangers=True)
+    weights, story = {}, data["story"]
+    for role, own in models.items():
+        name, content = weights_of(*own)
+        data[role] = name if name in SHIPPED else role  # two models of a reader's own have two names
+        weights[data[role]] = content
+    alone, sister = (_summary(*own, story) for own in models.values())
+    taken = [word for word, copied in zip(sister.words, sister.copied, strict=True) if copied]
+    figure = Figure(
+        f"The plain model writes “{alone.text}”.{not_in_story(story, alone.words)} The copying one writes "
+        f"“{sister.text}”, and copied {quoted_list(taken) or 'nothing'}.{not_in_story(story, sister.words)}"
+    )
+    axes, bottom = page(figure), 0.0
+    titles = ("plain: it writes what it knows", "copying: framed is copied from the story")
+    for title, written in zip(titles, (alone, sister), strict=True):
+        looks = [CHOSEN if copied else PLAIN for copied in written.copied]
+        bottom = set_words(axes, title, written.words, looks, bottom)
+    crop(figure, axes, bottom)
+    return control("twoSummarizers", data | {"most": MOST_TOKENS}, figure, weights)
+
+
+class Summary(NamedTuple):
+    """What a model writes of a story."""
+
+    text: str
+    words: list[str]
+    copied: list[bool]  # whether more than half of a word's probability comes from its places in the story
+
+
+def _summary(model: Transformer, vocabulary: Vocabulary, story: str) -> Summary:
+    slots = vocabulary.slot_words(story)
+    src = torch.tensor([vocabulary.encode(story, slots)], device=next(model.parameters()).device)  # (1, S)
+    tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
+    shares = [0.0] * tokens.shape[1]
+    if isinstance(model, CopyingTransformer):
+        shares = copied_from(model, src, tokens).share[0].tolist()
+    words = [vocabulary.decode([i], slots) for i in tokens[0].tolist()]
+    shown = [(word, share > 0.5) for word, share in zip(words, shares, strict=True) if word]
+    return Summary(vocabulary.decode(tokens[0], slots), [word for word, _ in shown], [copied for _, copied in shown])
