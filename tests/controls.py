@@ -7,7 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
+from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
@@ -15,6 +16,7 @@ from tfm_lib.show.softmax_controls import softmax_temperature
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "heads_control": lambda: heads_control(*newsroom_model()),
     "softmax_temperature": softmax_temperature,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -92,8 +94,10 @@ def turn(root: Any, knob: Any) -> None:
         keyboard.press("ArrowLeft" if at_end else "ArrowRight")
     elif kind == "checkbox":
         keyboard.press("Space")
-    elif kind in ("radio", "select-one"):
-        at_end = kind == "select-one" and knob.evaluate("e => e.selectedIndex === e.length - 1")
+    elif kind == "radio":
+        keyboard.press("ArrowDown" if knob.is_checked() else "Space")
+    elif kind == "select-one":
+        at_end = knob.evaluate("e => e.selectedIndex === e.length - 1")
         keyboard.press("ArrowUp" if at_end else "ArrowDown")
     elif kind in ("textarea", "text"):
         keyboard.press("ControlOrMeta+End")
