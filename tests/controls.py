@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
+from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
@@ -16,6 +17,7 @@ from tfm_lib.show.softmax_controls import softmax_temperature
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "architecture_control": lambda: architecture_control(*newsroom_model()),
     "heads_control": lambda: heads_control(*newsroom_model()),
     "softmax_temperature": softmax_temperature,
 }

@@ -57,3 +57,12 @@ def control(
 def minus(number: float) -> str:
     """A number with two digits and a true minus sign, as in control.js."""
     return f"{number:.2f}".replace("-", "" if abs(number) < 0.005 else "\N{MINUS SIGN}")
+
+
+def percent(p: float) -> str:
+    """A probability, as it is written everywhere: 97.3 %, and never a 0 or a 100 that it is not; as in control.js."""
+    if p in (0, 1):
+        return f"{100 * p:.0f} %"
+    if 0.0005 <= p < 0.9995:
+        return f"{100 * p:.1f} %"
+    return "< 0.1 %" if p < 0.5 else "> 99.9 %"
