@@ -45,8 +45,20 @@ def boxes(config: TransformerConfig) -> dict[str, list[Box]]:
     columns["encoder"].append(_box("encoder", "Memory", "encoder", "06", memory))
     columns["decoder"] += [
         _box("decoder.norm", "Norm", "norm", "05", "The sum of all that was added, normalized at last."),
-        _box("output", "Linear", "output", "06", "A score for each word that could come next."),
-        _box("softmax", "Softmax", "output", "08", "The probability of each word that could come next."),
+        _box(
+            "output",
+            "Linear",
+            "output",
+            "06",
+            "A score for each word that could come next; here are the two best of each row.",
+        ),
+        _box(
+            "softmax",
+            "Softmax",
+            "output",
+            "08",
+            "The probability of each word that could come next; here are the two best of each row.",
+        ),
     ]
     return columns
 
