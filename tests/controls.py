@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
+from tfm_lib.show.architecture_control import architecture_control
+from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
@@ -19,6 +21,8 @@ WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 # Of a city that the vocabulary lacks.
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "architecture_control": lambda: architecture_control(*newsroom_model()),
+    "heads_control": lambda: heads_control(*newsroom_model()),
     "softmax_temperature": softmax_temperature,
     "attention_control": lambda: attention_control(*newsroom_model()),
     "decoding_control": lambda: decoding_control(*newsroom_model(), TAMPA, "flood displaces 14 residents in"),
@@ -99,8 +103,10 @@ def turn(root: Any, knob: Any) -> None:
         keyboard.press("ArrowLeft" if at_end else "ArrowRight")
     elif kind == "checkbox":
         keyboard.press("Space")
-    elif kind in ("radio", "select-one"):
-        at_end = kind == "select-one" and knob.evaluate("e => e.selectedIndex === e.length - 1")
+    elif kind == "radio":
+        keyboard.press("ArrowDown" if knob.is_checked() else "Space")
+    elif kind == "select-one":
+        at_end = knob.evaluate("e => e.selectedIndex === e.length - 1")
         keyboard.press("ArrowUp" if at_end else "ArrowDown")
     elif kind in ("textarea", "text"):
         keyboard.press("ControlOrMeta+End")

@@ -1,0 +1,50 @@
+"""The heads of a trained encoder under control: where each of them looks, and what their mean hides."""
+
+import torch
+
+from tfm_lib.decoding import evaluating
+from tfm_lib.model import Transformer
+from tfm_lib.show.control import control
+from tfm_lib.show.figure import quoted
+from tfm_lib.show.live import Live
+from tfm_lib.show.plots import attention_map
+from tfm_lib.show.weights import weights_of
+from tfm_lib.tracing import record_attention
+from tfm_lib.vocabulary import Vocabulary
+
+STORY = "Flames burned down nineteen houses in Bergen on Wednesday."
+MOST = 24  # words that can be read in a row
+
+
+@torch.inference_mode()
+def heads_control(model: Transformer, vocabulary: Vocabulary, story: str = STORY) -> Live:
+    """The encoder's self-attention on a sentence: click a word, and see where each head looks from it, and their mean.
+
+    It begins in the first layer, with the word in the middle as the query. Raises ValueError for a sentence without
+    words, or of more than MOST tokens.
+    """
+    ids = vocabulary.encode(story)
+    if not 1 <= len(ids) <= MOST:
+        raise ValueError(
+            f"story has {len(ids)} tokens; wanted 1 to {MOST}, which can be read in a row: take a sentence"
+        )
+    layer, query = 0, (len(ids) - 1) // 2
+    src = torch.tensor([ids], device=next(model.parameters()).device)  # (1, S)
+    with evaluating(model), record_attention(model) as maps:
+        model.encode(src)
+    weights = maps[f"encoder.layers.{layer}.self_attention"][0, :, query]  # (H, S)
+    rows = torch.cat([weights, weights.mean(0, keepdim=True)])  # (H + 1, S)
+    words, labels = vocabulary.pieces(ids), [*(f"head {head}" for head in range(len(weights))), "mean"]
+    names = quoted(words)
+    best = [f"{names[int(row.argmax())]} ({row.max():.2f})" for row in weights]
+    figure = attention_map(
+        rows,
+        labels,
+        words,
+        caption=f"{names[query]} asks in layer {layer}. Favorites of heads 0 to {len(best) - 1}: {', '.join(best)}. "
+        f"Different ones: {len({*weights.argmax(-1).tolist()})}. The mean of all heads gives its most, "
+        f"{rows[-1].max():.2f}, to {names[int(rows[-1].argmax())]}.",
+    )
+    figure.axes[0].set_ylabel("")  # the rows are heads: one word asks
+    data = {"story": story, "layer": layer, "query": query}
+    return control("headsControl", data, figure, dict([weights_of(model, vocabulary)]))
