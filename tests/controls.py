@@ -10,11 +10,14 @@ from typing import Any
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
-from tfm_lib.show.softmax_controls import softmax_temperature
+from tfm_lib.show.sinusoid_control import sinusoid_control
+from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "query_among_keys": query_among_keys,
+    "sinusoid_control": sinusoid_control,
     "softmax_temperature": softmax_temperature,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -92,8 +95,10 @@ def turn(root: Any, knob: Any) -> None:
         keyboard.press("ArrowLeft" if at_end else "ArrowRight")
     elif kind == "checkbox":
         keyboard.press("Space")
-    elif kind in ("radio", "select-one"):
-        at_end = kind == "select-one" and knob.evaluate("e => e.selectedIndex === e.length - 1")
+    elif kind == "radio":
+        keyboard.press("ArrowDown" if knob.is_checked() else "Space")
+    elif kind == "select-one":
+        at_end = knob.evaluate("e => e.selectedIndex === e.length - 1")
         keyboard.press("ArrowUp" if at_end else "ArrowDown")
     elif kind in ("textarea", "text"):
         keyboard.press("ControlOrMeta+End")
