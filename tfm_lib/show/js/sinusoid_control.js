@@ -33,7 +33,7 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
   const pixels = element("canvas", { height: positions, style:
     `left: ${box.left / 3.6}%; width: ${(box.right - box.left) / 3.6}%; ` +
     `top: ${box.top / 3.3}%; height: ${(box.bottom - box.top) / 3.3}%` });
-  const edge = "stroke: white; stroke-width: 5", across = { x1: box.left - 8, x2: box.right + 8 };
+  const edge = "stroke: var(--tfm-ground); stroke-width: 5", across = { x1: box.left - 8, x2: box.right + 8 };
   const rows = [
     element("g", {}, line(across, edge), line(across, `stroke: ${blue}; stroke-width: 2.5`),
       element("g", { transform: `translate(${across.x1} 0)` }, ...disc(5))),
@@ -76,7 +76,7 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
   const say = layOut(root, "Width, position and offset of sinusoids", Object.values(knobs), [
     panel("table, from −1 (blue) to 1 (orange)", element("div", { class: "tfm-layers" }, pixels, table)),
     element("div", { class: "tfm-panel" },
-      panel("its hands: position ●, and position + offset ■",
+      panel("hands: ● position, ■ position + offset",
         drawing(360, 100, "four hands as clocks", ...clocks.map((clock) => clock.made))),
       panel("dot product of the two rows", products)),
   ]);
