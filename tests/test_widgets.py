@@ -12,36 +12,27 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from matplotlib.axis import Axis
 from PIL import Image
 
 from tests.proof import outputs
 from tests.test_quiz import all_widgets, bundles
-from tfm_lib.batches import Examples
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.masks import causal_mask
-from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import AFTER, BEFORE, EVENTS, MOST_WORDS, NUMBERS, PEOPLE, PLACES
-from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.figure import COLORS, MEANING, Figure
+from tfm_lib.show.figure import COLORS
 from tfm_lib.show.live import VIEW, Live, caption
-from tfm_lib.show.live_curve import live_curve
 from tfm_lib.show.newsdesk import Desk, story_tokens
-from tfm_lib.show.sinusoid_control import sinusoid_control
-from tfm_lib.show.softmax_controls import mask_control, query_among_keys, softmax_temperature
+from tfm_lib.show.softmax_controls import mask_control, softmax_temperature
 from tfm_lib.show.summarizer_controls import MOST_TOKENS, NextWord, attention_control, decoding_control, go_on
 from tfm_lib.tracing import record_attention
-from tfm_lib.training import Recipe, train
 from tfm_lib.vocabulary import EOS_ID, START_ID
 
 WORDS = ["heavy", "rain", "flooded", "the", "old", "bridge"]
 SCORES = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS = {
     "softmax": softmax_temperature,
-    "query": query_among_keys,
     "mask": lambda: mask_control(SCORES, WORDS),
-    "sinusoids": sinusoid_control,
 }
 # What a keyboard can turn: sliders by arrow keys, the others by arrow keys, space or letters.
 MORE = {"attention": attention_control, "decoding": decoding_control}
@@ -162,29 +153,6 @@ def test_two_controls_do_not_move_each_other():
     assert second.words == words != first.words
 
 
-def test_nothing_but_what_moves_is_drawn_anew(monkeypatch):
-    hand, drawn = Hand(sinusoid_control()), []
-    monkeypatch.setattr(
-        Figure, "draw", lambda self, renderer, draw=Figure.draw: (drawn.append(1), draw(self, renderer))
-    )
-    hand.turn(position=50, offset=-7, width=16)
-    assert drawn == []
-
-
-def test_an_axis_is_drawn_anew_only_where_it_changes(monkeypatch):
-    clocks, softmax, drawn = Hand(sinusoid_control()), Hand(softmax_temperature()), []
-    monkeypatch.setattr(
-        Axis, "draw", lambda self, renderer, draw=Axis.draw: (drawn.append(self.axis_name), draw(self, renderer))
-    )
-    clocks.turn(position=50, offset=-7)
-    softmax.turn(temperature=1.1)
-    assert drawn == []
-    clocks.turn(width=16)
-    assert drawn == ["x", "y"]
-    softmax.turn(divide=False)
-    assert drawn == ["x", "y", "y"]
-
-
 def test_widgets_load_only_with_the_controls():
     code = "import sys, tfm_lib.show.live, tfm_lib.positions, tfm_lib.masks; "
     code += "before = {'matplotlib', 'ipywidgets'} & set(sys.modules); import tfm_lib.show.softmax_controls; "
@@ -227,25 +195,6 @@ def test_without_the_division_width_makes_the_softmax_hard_and_with_it_stays_sof
     assert largest() < 0.6
 
 
-def test_the_query_says_its_weights_by_dot_product_and_by_distance():
-    hand = Hand(query_among_keys({"a": (1, 0), "b": (4, 0), "c": (0, 1)}))
-    # Dot products 1, 4, 2, over the root of 2; half of the squared distances 2, 6.5 and 1.
-    words = hand.turn(water=1.0, building=2.0)
-    weights = np.exp(np.array([1, 4, 2]) / 2**0.5)
-    weights /= weights.sum()
-    mixture = weights[0] + 4 * weights[1], weights[2]
-    assert words == (
-        f"The query (1.00, 2.00) gives the weight {weights[1]:.2f} to “b” and {weights[2]:.2f} to “c”; the least goes "
-        f"to “a”, {weights[0]:.2f}. The mixture of all keys lies at ({mixture[0]:.2f}, {mixture[1]:.2f}). The score is "
-        "the dot product / √2."
-    )
-    weights = np.exp([-2, -6.5, -1])
-    weights /= weights.sum()
-    words = hand.turn(score="minus distance² / 2")
-    assert f"gives the weight {weights[2]:.2f} to “c” and {weights[0]:.2f} to “a”; the least goes to “b”" in words
-    assert words.endswith("The score is minus half of the squared distance.")
-
-
 def test_the_mask_says_who_is_seen():
     hand = Hand(mask_control(torch.zeros(4, 4), list("abcd")))
     # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
@@ -270,30 +219,11 @@ def test_the_mask_weighs_what_is_left_as_the_lesson_does():
     assert f"looks most at “{WORDS[int(weights.argmax())]}”, with weight {weights.max():.2f}" in words
 
 
-def test_the_sinusoids_say_how_far_hands_turn_and_that_the_position_does_not_matter():
-    hand = Hand(sinusoid_control())
-    words = hand.turn(width=16, position=40, offset=3)
-    table = sinusoidal_table(101, 16)
-    product = (table[40] @ table[43]).item()
-    assert words.startswith("Width 16. From position 40 (solid) to position 43 (dashed), an offset of 3, ")
-    # 3 radians are 171.9 degrees; hand 7, the slowest, is 10000^(-7/8) times as fast.
-    assert "the hands turn by 171.9° (hand 0), 17.2° (hand 2), 1.7° (hand 4), 0.1° (hand 7)." in words
-    assert f"The dot product of the two rows is {product:.2f}, of at most 8." in words
-    for position, offset in [(70, 3), (30, -3)]:
-        assert f"The dot product of the two rows is {product:.2f}," in hand.turn(position=position, offset=offset)
-    assert "hands turn by -171.9°" in hand.words
-    assert "(hand 0), 1.7° (hand 1). " in hand.turn(width=4, offset=3)
-    assert "rows is 2.00, of at most 2" in hand.turn(offset=0)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: softmax_temperature(num_keys=1), r"num_keys must lie in 2\.\.16.*got 1"),
         (lambda: softmax_temperature(num_keys=17), "got 17"),
-        (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
-        (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),
-        (lambda: query_among_keys({"a": (1, 2, 3), "b": (1, 2, 3)}), "two numbers"),
         (
             lambda: mask_control(torch.zeros(2, 3), ["a", "b"]),
             r"scores have shape \(2, 3\); wanted \(T, S\) with T = S",
@@ -489,38 +419,6 @@ def test_a_new_story_begins_a_new_text(shipped):
 
 
 # ----------------------------------------------------------------------------------------------------
-# The curve of a run.
-
-
-def test_the_curve_follows_a_real_run():
-    torch.manual_seed(0)
-    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    model = Transformer(TransformerConfig(vocab_size=8, **sizes))
-    examples = Examples([[4, 5], [6, 7]], [[4], [6]], 0, 0)
-    curve, seen = live_curve(25), []
-    assert repr(curve).startswith("The learning curve of 25 steps.") and "image/png" not in curve.data
-    line = curve.widget.children[-1]
-    assert "No step was taken yet" in line.value
-
-    def save(state) -> None:
-        before = curve.widget.children[0].value
-        curve(state)
-        seen.append((line.value, curve.widget.children[0].value != before))
-
-    history = train(model, examples, Recipe(steps=25, warmup_steps=5), save=save, save_every=10, progress=False)
-    assert [new for _, new in seen] == [False, True, True, True]
-    low = int(np.argmin(history.loss))
-    for (said, _), step in zip(seen[1:], (10, 20, 25), strict=True):
-        assert f"Step {step} of 25: the loss is {history.loss[step - 1]:.2f}. It was {history.loss[0]:.2f} in" in said
-    assert f"its lowest so far is {history.loss[low]:.2f}, in step {low + 1}." in line.value
-
-
-def test_a_curve_needs_steps():
-    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
-        live_curve(0)
-
-
-# ----------------------------------------------------------------------------------------------------
 # What each draws, beyond that it changes.
 
 
@@ -534,54 +432,6 @@ def test_scores_are_drawn_above_and_below_zero_in_proportion():
     zero = rows[0] + orange[rows[0] : rows[-1]].argmin()  # where the axis covers all bars
     up, down = orange[:zero].sum(), orange[zero:].sum()
     assert up / down == pytest.approx((scores.clamp(min=0).sum() / -scores.clamp(max=0).sum()).item(), rel=0.05)
-
-
-def of_key(pixels: np.ndarray) -> np.ndarray:
-    """Which pixels have the color of a key's disc."""
-    fill = MEANING["key"].fill
-    return np.abs(pixels - [int(fill[i : i + 2], 16) for i in (1, 3, 5)]).max(-1) < 12
-
-
-def test_the_key_that_weighs_more_is_the_larger_disc():
-    hand = Hand(query_among_keys({"a": (-3, 0), "b": (3, 0)}))
-    side = hand.pixels.shape[1] // 2
-
-    def discs() -> tuple[int, int]:
-        filled = of_key(hand.pixels[:, :side]).sum(0)
-        middle = int(np.flatnonzero(filled).mean())
-        return filled[:middle].sum(), filled[middle:].sum()
-
-    hand.turn(water=-1.0, building=2.0)
-    left = discs()
-    hand.turn(water=1.0)
-    right = discs()
-    assert left[0] > 5 * left[1] and right[1] > 5 * right[0]
-
-
-def test_the_name_of_a_key_does_not_cover_its_disc():
-    hand = Hand(query_among_keys({"a": (-3, 0), "harbor": (3, 0)}))
-    hand.turn(water=4.0, building=0.0)  # nearly all weight: the largest disc that there is, and a line into it
-    side = hand.pixels.shape[1] // 2
-    filled = of_key(hand.pixels[:, side // 2 : side])
-    tall, wide = (filled.any(axis).sum() for axis in (1, 0))
-    assert tall == pytest.approx(wide, abs=5) and tall > 50  # the line into it takes a little of its width
-
-
-def test_the_square_stands_at_the_offset_and_hands_that_are_not_there_leave_nothing():
-    hand = Hand(sinusoid_control())
-    color = [int(COLORS[1][i : i + 2], 16) for i in (1, 3, 5)]
-
-    def orange(left: float, right: float, top: float = 0.0) -> np.ndarray:
-        height, width, _ = hand.pixels.shape
-        panel = hand.pixels[int(top * height) :, int(left * width) : int(right * width)]
-        return np.flatnonzero((np.abs(panel - color).max(-1) < 12).any(0))
-
-    for width in (16, 128):  # 128 has dot products up to 64
-        places = [orange(0.7, 1).mean() for _ in [hand.turn(width=width)] for k in (-20, 0, 20) if hand.turn(offset=k)]
-        assert places[2] - places[1] == pytest.approx(places[1] - places[0], abs=2) and places[2] - places[0] > 100
-    assert len(orange(0.4, 0.68, top=0.45))
-    hand.turn(width=4)  # two hands, both in the upper row
-    assert not len(orange(0.4, 0.68, top=0.45)) and len(orange(0.4, 0.68))
 
 
 def test_letters_look_the_same_whatever_other_code_has_set():

@@ -55,7 +55,7 @@ function liveCurve(root, data) {
   return show;
 }
 
-/** At most seven numbers, a round step apart, from the last one that is not above `low` to the first not below `high`. */
+/** Two to seven numbers, a round step apart, of which the first is not above `low`, and the last not below `high`. */
 function ticksOver(low, high) {
   const least = (high - low || 1) / 5, power = 10 ** Math.floor(Math.log10(least));
   const step = power * [1, 2, 5, 10].find((round) => round * power >= least);

@@ -1,6 +1,6 @@
 /**
- * Lesson 04: two rows of the table of sinusoids, as hands of clocks and by their dot product. data: the widths to choose
- * from, how many positions the table has and how far an offset reaches, and width, position and offset to begin with.
+ * Lesson 04: two rows of the table of sinusoids, as hands of clocks and by their dot product. data: the widths to
+ * choose from, how many positions the table has, how far an offset reaches; width, position and offset to begin with.
  */
 function sinusoidControl(root, { widths, positions, reach, ...start }) {
   const state = { ...start };
@@ -63,12 +63,12 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
 
   // The dot product by offset, in shares of the most that it can be, so that its axis holds for all widths.
   const offsetAt = scale([-reach, reach], [40, 344]), shareAt = scale([0, 1], [144, 14]);
-  const ground = (share) => line({ x1: 36, x2: 350, y1: shareAt(share), y2: shareAt(share) }, "stroke: var(--tfm-line)");
+  const level = (y) => line({ x1: 36, x2: 350, y1: y, y2: y }, "stroke: var(--tfm-line)");
   const curve = element("polyline", { style: "fill: none; stroke: var(--tfm-quiet); stroke-width: 2" });
   const here = element("g", {}, disc(6)[1]), there = element("g", {}, ...square(6));
   const products = drawing(360, 190, "curve of the dot product by offset",
     ...[[0, "0"], [0.5, "d/4"], [1, "d/2"]].flatMap(([share, text]) =>
-      [ground(share), quiet(30, shareAt(share) + 4, "end", text)]),
+      [level(shareAt(share)), quiet(30, shareAt(share) + 4, "end", text)]),
     ...[-reach, 0, reach].map((offset) => quiet(offsetAt(offset), 168, "middle", decimal(offset, 0))),
     quiet(offsetAt(0), 184, "middle", "offset"), curve, here, there);
   draggable(there, products, ({ x }) => drag("offset", -reach, reach, offsetAt.invert(x)));
@@ -93,7 +93,8 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
       set(lastColumn, { text: width - 1 });
       drawn = width;
     }
-    [position, position + offset].forEach((row, which) => set(rows[which], { transform: `translate(0 ${rowAt(row)})` }));
+    set(rows[0], { transform: `translate(0 ${rowAt(position)})` });
+    set(rows[1], { transform: `translate(0 ${rowAt(position + offset)})` });
 
     const hands = [...new Set([0, 1, 2, 3].map((part) => Math.floor((part * (width / 2 - 1)) / 3)))];
     clocks.forEach(({ made, name, hands: lines, tips }, place) => {
@@ -119,8 +120,8 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
     say(
       `Width ${width}. From position ${position} (solid) to position ${position + offset} (dashed), an offset of ` +
       `${decimal(offset, 0)}, the hands turn by ${turned}. The dot product of the two rows is ` +
-      `${decimal(found[offset + reach])}, of at most ${width / 2}. Both depend on the offset alone, and the dot product ` +
-      "not even on its sign.",
+      `${decimal(found[offset + reach])}, of at most ${width / 2}. Both depend on the offset alone, and the dot ` +
+      "product not even on its sign.",
       { ...state, hands, turns, products: found });
   }
 
