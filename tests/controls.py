@@ -12,7 +12,8 @@ from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
-from tfm_lib.show.softmax_controls import softmax_temperature
+from tfm_lib.show.sinusoid_control import sinusoid_control
+from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.summarizer_controls import attention_control, decoding_control
 from tfm_lib.show.two_summarizers import two_summarizers
 
@@ -23,6 +24,8 @@ TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said 
 CONTROLS: dict[str, Callable[[], Live]] = {
     "architecture_control": lambda: architecture_control(*newsroom_model()),
     "heads_control": lambda: heads_control(*newsroom_model()),
+    "query_among_keys": query_among_keys,
+    "sinusoid_control": sinusoid_control,
     "softmax_temperature": softmax_temperature,
     "attention_control": lambda: attention_control(*newsroom_model()),
     "decoding_control": lambda: decoding_control(*newsroom_model(), TAMPA, "flood displaces 14 residents in"),

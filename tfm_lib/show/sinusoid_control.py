@@ -1,21 +1,18 @@
 """The clocks of lesson 04 under control: width, position and offset of the sinusoids."""
 
 import math
-from functools import cache
-from typing import Any
 
-import numpy as np
-from ipywidgets import IntSlider, SelectionSlider
-from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
-from matplotlib.text import Text
 
 from tfm_lib.positions import sinusoidal_table
+from tfm_lib.show.control import control
 from tfm_lib.show.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
 from tfm_lib.show.live import Live
-from tfm_lib.show.screen import KNOB, Layout, control
 
 REACH, POSITIONS = 30, 101  # so far does an offset go to both sides; rows of the table
+WIDTHS = (4, 8, 16, 32, 64, 128)
+WIDTH, POSITION, OFFSET = 64, 40, 3  # to begin with
 
 
 @style()
@@ -24,70 +21,40 @@ def sinusoid_control() -> Live:
 
     Source of the table: Vaswani et al. 2017, section 3.5.
     """
-    width = SelectionSlider(options=(4, 8, 16, 32, 64, 128), value=64, description="width d", **KNOB)
-    position = IntSlider(40, min=REACH, max=POSITIONS - 1 - REACH, description="position", **KNOB)
-    offset = IntSlider(3, min=-REACH, max=REACH, description="offset", **KNOB)
-    table = cache(lambda d: sinusoidal_table(POSITIONS, d).numpy())
-
-    def look() -> tuple[tuple, str]:
-        d, place, further = width.value, position.value, offset.value
-        rows = table(d)  # (P, D)
-        products = rows[place - REACH : place + REACH + 1] @ rows[place]  # (2 REACH + 1,)
-        hands = sorted({pair * (d // 2 - 1) // 3 for pair in range(4)})  # the fastest, the slowest, two between
-        turns = [math.degrees(further * 10000 ** (-2 * hand / d)) for hand in hands]
-        turned = ", ".join(f"{turn:.1f}° (hand {hand})" for turn, hand in zip(turns, hands, strict=True))
-        message = (
-            f"Width {d}. From position {place} (solid) to position {place + further} (dashed), an offset of {further}, "
-            f"the hands turn by {turned}. The dot product of the two rows is {products[REACH + further]:.2f}, of at "
-            f"most {d // 2}. Both depend on the offset alone, and the dot product not even on its sign."
-        )
-        return (rows, hands, place, further, products), message
-
-    def lay_out(figure: Figure) -> Layout:
-        parts = figure.add_gridspec(2, 4, width_ratios=(1.5, 0.6, 0.6, 1.5))
-        heat, clocks = figure.add_subplot(parts[:, 0]), [figure.add_subplot(parts[i // 2, 1 + i % 2]) for i in range(4)]
-        curve = figure.add_subplot(parts[:, 3])
-        image = heat.imshow(table(4), DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
-        heat.set(xlabel="column", ylabel="position", title="table")
-        kinds: list[dict[str, Any]] = [{"color": COLORS[0], "ls": "-"}, {"color": COLORS[1], "ls": "--"}]
-        edge = [withStroke(linewidth=4, foreground="white")]  # apart from the stripes in gray, too
-        marks = [heat.axhline(0, linewidth=2, path_effects=edge, **kind) for kind in kinds]
-        circle = np.exp(2j * np.pi * np.arange(61) / 60)
-        faces: list[tuple[Text, Line2D]] = []
-        tips = []
-        for axes in clocks:
-            axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal", xticks=[], yticks=[])
-            axes.set_title("hand", fontsize=8.5, weight="normal", pad=2)
-            axes.spines[:].set_visible(False)
-            faces.append((axes.title, axes.plot(circle.real, circle.imag, "-", color=PALE, linewidth=1)[0]))
-            # The solid one is broad, so that it shows on both sides of a dashed one that lies on it.
-            widths = zip(kinds, (4.5, 1.6), "os", (7, 3.5), strict=True)
-            tips.append([axes.plot([], [], linewidth=w, marker=m, ms=size, **kind)[0] for kind, w, m, size in widths])
-        (line,) = curve.plot(range(-REACH, REACH + 1), np.zeros(2 * REACH + 1), "-", color=QUIET)
-        here = [curve.plot([], [], sign, ms=9, color=COLORS[i])[0] for i, sign in enumerate("os")]
-        curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2))  # room for the marks
-
-        def update(rows: np.ndarray, hands: list[int], place: int, further: int, products: np.ndarray) -> None:
-            d = rows.shape[1]
-            if image.get_extent()[1] != d - 0.5:
-                image.set(data=rows, extent=(-0.5, d - 0.5, POSITIONS - 0.5, -0.5))
-                for number, (title, face) in enumerate(faces):
-                    title.set_text(f"hand {hands[number]}" if number < len(hands) else "")
-                    face.set_visible(number < len(hands))
-                curve.set_ylim(min(products.min().item(), 0) - 0.05 * d, 0.55 * d)
-            for hand, lines in zip(hands, tips, strict=False):
-                for tip, row in zip(lines, (place, place + further), strict=True):
-                    sine, cosine = rows[row, 2 * hand : 2 * hand + 2].tolist()
-                    tip.set_data([0, sine], [0, cosine])
-            for tip in (tip for lines in tips[len(hands) :] for tip in lines):
-                tip.set_data([], [])
-            for mark, row in zip(marks, (place, place + further), strict=True):
-                mark.set_ydata([row, row])
-            line.set_ydata(products)
-            here[0].set_data([0], [products[REACH]])
-            here[1].set_data([further], [products[REACH + further]])
-
-        seldom = [heat.xaxis, image, curve.yaxis, *(part for face in faces for part in face)]
-        return Layout([*marks, *(tip for clock in tips for tip in clock), line, *here], update, seldom)
-
-    return control(3.0, look, lay_out, width, position, offset)
+    places = POSITION, POSITION + OFFSET
+    table = sinusoidal_table(POSITIONS, WIDTH).numpy()  # (P, D)
+    products = table[POSITION - REACH : POSITION + REACH + 1] @ table[POSITION]  # (2 REACH + 1,)
+    hands = [pair * (WIDTH // 2 - 1) // 3 for pair in range(4)]  # the fastest, the slowest, two between
+    turns = [math.degrees(OFFSET * 10000 ** (-2 * hand / WIDTH)) for hand in hands]
+    turned = ", ".join(f"{turn:.1f}° (hand {hand})" for turn, hand in zip(turns, hands, strict=True))
+    figure = Figure(
+        f"Width {WIDTH}. From position {places[0]} (solid) to position {places[1]} (dashed), an offset of {OFFSET}, "
+        f"the hands turn by {turned}. The dot product of the two rows is {products[REACH + OFFSET]:.2f}, of at "
+        f"most {WIDTH // 2}. Both depend on the offset alone, and the dot product not even on its sign.",
+        3.0,
+    )
+    parts = figure.add_gridspec(2, 4, width_ratios=(1.5, 0.6, 0.6, 1.5))
+    heat, curve = figure.add_subplot(parts[:, 0]), figure.add_subplot(parts[:, 3])
+    heat.imshow(table, DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+    heat.set(xlabel="column", ylabel="position", title="table")
+    lines = ({"color": COLORS[0], "ls": "-"}, {"color": COLORS[1], "ls": "--"})
+    edge = [withStroke(linewidth=4, foreground="white")]  # apart from the stripes in gray, too
+    for place, line in zip(places, lines, strict=True):
+        heat.axhline(place, linewidth=2, path_effects=edge, **line)
+    for number, hand in enumerate(hands):
+        clock = figure.add_subplot(parts[number // 2, 1 + number % 2], aspect="equal", xticks=[], yticks=[])
+        clock.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
+        clock.set_title(f"hand {hand}", fontsize=8.5, weight="normal", pad=2)
+        clock.spines[:].set_visible(False)
+        clock.add_patch(Circle((0, 0), 1, fill=False, color=PALE))
+        # The solid one is broad, so that it shows on both sides of a dashed one that lies on it.
+        for place, line, width, mark, size in zip(places, lines, (4.5, 1.6), "os", (7, 3.5), strict=True):
+            sine, cosine = table[place, 2 * hand : 2 * hand + 2].tolist()
+            clock.plot([0, sine], [0, cosine], linewidth=width, marker=mark, ms=size, **line)
+    curve.plot(range(-REACH, REACH + 1), products, "-", color=QUIET)
+    curve.plot(0, products[REACH], "o", ms=9, color=COLORS[0])
+    curve.plot(OFFSET, products[REACH + OFFSET], "s", ms=9, color=COLORS[1])
+    ticks = {"yticks": (0, WIDTH / 4, WIDTH / 2), "yticklabels": ("0", "d/4", "d/2")}  # as for every width
+    curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2), ylim=(-1, 0.55 * WIDTH), **ticks)
+    start = {"width": WIDTH, "position": POSITION, "offset": OFFSET}
+    return control("sinusoidControl", {"widths": WIDTHS, "positions": POSITIONS, "reach": REACH, **start}, figure)

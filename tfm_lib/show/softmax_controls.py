@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
-from ipywidgets import Checkbox, FloatSlider, IntSlider, ToggleButtons
+from ipywidgets import Checkbox, IntSlider
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
@@ -93,64 +92,44 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     so that the mixture is a point between them. Raises ValueError for fewer than 2 keys or more than 10, and for
     entries beyond 4.
     """
-    names, points = quoted(list(keys)), torch.tensor(list(keys.values()), dtype=torch.float32)  # (S, 2)
+    names, points = quoted(list(keys)), torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
     if not 2 <= len(names) <= 10 or points.shape[1] != 2 or points.abs().max() > 4:
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
-    water = FloatSlider(1.0, min=-4, max=4, step=0.25, description="query: water", **KNOB)
-    building = FloatSlider(1.5, min=-4, max=4, step=0.25, description="query: building", **KNOB)
-    kinds = ("dot product / √2", "minus distance² / 2")
-    kind = ToggleButtons(options=kinds, description="score", **KNOB)
-    kind.style.button_width, kind.layout.width, kind.layout.display = "13em", "auto", "flex"  # beside their name
-
-    def look() -> tuple[tuple[Tensor, Tensor, Tensor], str]:
-        query = torch.tensor([water.value, building.value])  # (2,)
-        by_product = kind.value == kinds[0]
-        scores = points @ query / math.sqrt(2) if by_product else -((points - query) ** 2).sum(-1) / 2
-        weights = scores.softmax(0)  # (S,)
-        mixture = weights @ points  # (S,) @ (S, 2) -> (2,)
-        first, second = weights.topk(2).indices.tolist()
-        message = (
-            f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
-            f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
-            f"{weights.min():.2f}. The mixture of all keys lies at ({mixture[0]:.2f}, {mixture[1]:.2f}). "
-            f"The score is {'the dot product / √2' if by_product else 'minus half of the squared distance'}."
-        )
-        return (query, weights, mixture), message
-
-    def lay_out(figure: Figure) -> Layout:
-        plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        query, key = MEANING["query"], MEANING["key"]
-        lines = [plane.plot([], [], "-", color=query.color)[0] for _ in names]
-        discs = plane.scatter(*points.T, s=30, color=key.fill, edgecolor=key.color)
-        above: dict[str, Any] = {"ha": "center", "va": "bottom", "size": 8.5, "textcoords": "offset points"}
-        above["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 0.5}  # over lines, too
-        labels = [plane.annotate(name, point, (0, 0), parse_math=False, **above) for name, point in keys.items()]
-        (asks,) = plane.plot([], [], "*", ms=15, color=query.color, mec=INK, mew=0.6, label="query")
-        (mixed,) = plane.plot([], [], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
-        plane.legend(loc="lower left", frameon=False, borderpad=0)
-        plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
-        plane.grid()
-        plane.set_axisbelow(True)
-        bars = side.barh(range(len(names)), [0.0] * len(names), color=query.color)
-        numbers = [side.text(0, row, "", va="center", size=8) for row in range(len(names))]
-        side.set_yticks(range(len(names)), list(keys), parse_math=False)
-        side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
-
-        def update(query: Tensor, weights: Tensor, mixture: Tensor) -> None:
-            asks.set_data(query[:1], query[1:])
-            mixed.set_data(mixture[:1], mixture[1:])
-            areas = 30 + 900 * weights.numpy()
-            discs.set_sizes(areas)
-            for row, (weight, point) in enumerate(zip(weights.tolist(), points, strict=True)):
-                lines[row].set_data(*torch.stack([query, point]).T)
-                lines[row].set_linewidth(9 * weight)
-                bars[row].set_width(weight)
-                numbers[row].set(x=weight + 0.02, text=f"{weight:.2f}")
-                labels[row].xyann = (0, math.sqrt(areas[row]) / 2 + 2)  # above its disc, however large
-
-        return Layout([*lines, discs, *bars, *numbers, mixed, asks, *labels], update)
-
-    return old_control(3.3, look, lay_out, water, building, kind)
+    query = torch.tensor([1.0, 1.5], dtype=torch.float64)
+    weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
+    mixture = weights @ points  # (S,) @ (S, 2) -> (2,)
+    first, second = weights.argsort(descending=True, stable=True)[:2].tolist()
+    figure = Figure(
+        f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
+        f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
+        f"{weights.min():.2f}. The mixture of all keys lies at ({minus(mixture[0])}, {minus(mixture[1])}). "
+        "The score is the dot product / √2.",
+        3.3,
+    )
+    plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    asks, key, areas = MEANING["query"], MEANING["key"], 30 + 900 * weights.numpy()
+    for point, weight in zip(points, weights.tolist(), strict=True):
+        plane.plot(*torch.stack([query, point]).T, "-", color=asks.color, linewidth=9 * weight)
+    plane.scatter(*points.T, s=areas, color=key.fill, edgecolor=key.color, zorder=2)
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 0.5}  # over lines, too
+    for (name, point), area in zip(keys.items(), areas.tolist(), strict=True):
+        above = (0, math.sqrt(area) / 2 + 2)  # its disc, however large
+        about = {"ha": "center", "va": "bottom", "size": 8.5, "bbox": box, "parse_math": False}
+        plane.annotate(name, point, above, textcoords="offset points", **about)
+    plane.plot(*query[:, None], "*", ms=15, color=asks.color, mec=INK, mew=0.6, label="query")
+    plane.plot(*mixture[:, None], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
+    plane.legend(loc="lower left", frameon=False, borderpad=0)
+    plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
+    plane.grid()
+    plane.set_axisbelow(True)
+    rows = range(len(names))
+    side.barh(rows, weights.numpy(), color=asks.color)
+    for row, weight in enumerate(weights.tolist()):
+        side.text(weight + 0.02, row, f"{weight:.2f}", va="center", size=8)
+    side.set_yticks(rows, list(keys), parse_math=False)
+    side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
+    data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
+    return control("queryAmongKeys", data, figure)
 
 
 @style()
