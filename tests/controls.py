@@ -7,15 +7,23 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.newsroom import make_newsroom
+from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
+from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
 
 ROOT = Path(__file__).resolve().parent.parent
+INNS = (
+    "After a year of work, thirteen inns were ready in Dresden. Builder Bruno Ferrari handed over the keys on Monday."
+)
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 CONTROLS: dict[str, Callable[[], Live]] = {
     "softmax_temperature": softmax_temperature,
+    "beam_control": lambda: beam_control(*newsroom_model(), INNS),
+    "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob
