@@ -7,8 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
+from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
@@ -18,6 +21,9 @@ from tfm_lib.show.summarizer_controls import attention_control, decoding_control
 from tfm_lib.show.two_summarizers import two_summarizers
 
 ROOT = Path(__file__).resolve().parent.parent
+INNS = (
+    "After a year of work, thirteen inns were ready in Dresden. Builder Bruno Ferrari handed over the keys on Monday."
+)
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 # Of a city that the vocabulary lacks.
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
@@ -30,6 +36,8 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "attention_control": lambda: attention_control(*newsroom_model()),
     "decoding_control": lambda: decoding_control(*newsroom_model(), TAMPA, "flood displaces 14 residents in"),
     "two_summarizers": lambda: two_summarizers(newsroom_model(), newsroom_model(copying=True)),
+    "beam_control": lambda: beam_control(*newsroom_model(), INNS),
+    "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob

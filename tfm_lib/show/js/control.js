@@ -211,6 +211,25 @@ function probabilityBars(count) {
   return made;
 }
 
+/**
+ * Rows of cells under headings, so many at most; what stands under "text" may wrap. `show([[cell, ...], ...], places,
+ * strong)` leaves the other places empty, so that nothing below jumps; `strong(row)`: whether a row stands out.
+ */
+function rowsOfText(headings, count) {
+  const rows = Array.from({ length: count }, () => {
+    const cells = headings.map((heading) => element("td", { class: heading === "text" ? "tfm-text" : null }));
+    return { cells, made: element("tr", {}, ...cells) };
+  });
+  const head = element("tr", {}, ...headings.map((heading) => element("th", { scope: "col" }, heading)));
+  const body = element("tbody", {}, ...rows.map((row) => row.made));
+  const made = element("table", { class: "tfm-rows" }, element("thead", {}, head), body);
+  const show = (shown, places = shown.length, strong = () => false) => rows.forEach((row, n) => {
+    row.cells.forEach((cell, i) => set(cell, { text: shown[n]?.[i] ?? "" }));
+    set(row.made, { hidden: n >= places, "data-strong": n < shown.length && strong(n) ? "true" : null });
+  });
+  return { made, show };
+}
+
 // ---- Where a control runs ----
 
 /** What anywidget loads: the control that the widget names, in a cell of a notebook. */

@@ -80,6 +80,27 @@ class Writer {
   }
 }
 
+/** A writer whose copies share what they compute: the logits after a text are computed once, whoever asks for them. */
+class SharingWriter {
+  constructor(writer, next = new Map()) {
+    Object.assign(this, { model: writer.model, writer, next });
+  }
+
+  nextLogits(token) {
+    if (!this.next.has(token)) {
+      const writer = this.writer.copy(), logits = writer.nextLogits(token);
+      this.next.set(token, { writer, logits, next: new Map() });
+    }
+    const { writer, logits, next } = this.next.get(token);
+    Object.assign(this, { writer, next });
+    return logits;
+  }
+
+  copy() {
+    return new SharingWriter(this.writer, this.next);
+  }
+}
+
 /** The loop of `greedy` and `sample`: gives each new token as it is written, eos the last. */
 function* write(writer, maxNewTokens, choose, rules) {
   const { start_id, eos_id } = writer.model.config, written = [start_id];
@@ -111,11 +132,11 @@ function sample(model, src, maxNewTokens, { random, rules, ...options }) {
  *   candidates   their best 2 * numBeams continuations, best first, {beam, token, tokens, total, ended}
  *   hypotheses   the best texts that have ended by now, best first, {tokens, score}
  *   goesOn       the candidates that are the next step's beams; none where the search is done
+ * writer: one that has written nothing, where the searches of a source are to share what they compute.
  */
 function* beamSteps(model, src, maxNewTokens, options = {}) {
   const { numBeams = 4, lengthPenalty = 1, earlyStopping = false, rules } = options;
-  const { start_id, eos_id } = model.config;
-  const writer = new Writer(model, model.encode(src));
+  const { start_id, eos_id } = model.config, { writer = new Writer(model, model.encode(src)) } = options;
   let beams = [{ tokens: [], total: 0, writer }], hypotheses = [];
   for (let length = 1; beams.length; length++) {
     const continued = beams.flatMap((beam) => {

@@ -1,0 +1,61 @@
+"""Beam search step by step: the beams of each step, their best continuations, and what becomes of them."""
+
+import torch
+
+from tfm_lib.decoding import Writer, evaluating
+from tfm_lib.model import Transformer
+from tfm_lib.next_token import log_softmax
+from tfm_lib.show.control import control, minus
+from tfm_lib.show.figure import MEANING, QUIET, Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.weights import weights_of
+from tfm_lib.vocabulary import Vocabulary
+
+MOST_TOKENS = 16  # of a text, its end included
+WIDTHS, PENALTIES = (1, 2, 3, 4, 5), (0, 0.1, 0.2, 0.5, 1)
+WIDTH = 3  # to begin with, with no length penalty
+
+
+@style()
+def beam_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Live:
+    """Beam search on one story: turn its width, its length penalty and the step at which you look.
+
+    The text that wins is compared with greedy's. Raises ValueError for a story that the model cannot read.
+    """
+    src = torch.tensor([vocabulary.encode(story)], device=next(model.parameters()).device)  # (1, S)
+    if not 1 <= src.shape[1] <= model.config.max_length:
+        longest = model.config.max_length
+        raise ValueError(f"story has {src.shape[1]} tokens; the model reads 1 to {longest}: write one, or shorten it")
+    most = min(MOST_TOKENS, model.config.max_length)
+    with torch.inference_mode(), evaluating(model):
+        writer = Writer(model, src, most)
+        best = log_softmax(writer.next_logits(writer.start))[0].topk(2 * WIDTH)
+    ends = best.indices == model.config.eos_id  # (2 * WIDTH,)
+    goes_on = (~ends).nonzero()[:WIDTH, 0].tolist()
+    words, totals, probs = vocabulary.pieces(best.indices), best.values.tolist(), best.values.exp().tolist()
+    fates = [f"→ beam {goes_on.index(rank) + 1}" if rank in goes_on else "✗ dropped" for rank in range(2 * WIDTH)]
+    ended = "No text has ended."
+    if ends.any():
+        rank = int(ends.nonzero()[0])
+        fates[rank] = "■ has ended" if rank < WIDTH else "✗ ends too low"
+        if rank < WIDTH:
+            ended = f"One text has ended, “”, with a score of {minus(totals[rank])}."
+    first = goes_on[0]
+    figure = Figure(
+        f"Step 1 continues one beam, the empty text. Of the {2 * WIDTH} best continuations {WIDTH} go on, first "
+        f"“{words[first]}”: its last word has a probability of {100 * probs[first]:.1f} %, and the text a total of "
+        f"{minus(totals[first])}. {ended}",
+        2.1,
+    )
+    axes = figure.subplots()
+    colors = [MEANING["aside" if fate.startswith("✗") else "chosen"].color for fate in fates]
+    axes.barh(range(2 * WIDTH), probs, color=colors)
+    for rank, (total, fate) in enumerate(zip(totals, fates, strict=True)):
+        told = f"{100 * probs[rank]:.1f} %, total {minus(total)}   {fate}"
+        axes.text(probs[rank], rank, f" {told}", va="center", size=8.5)
+    axes.set_yticks(range(2 * WIDTH), words, parse_math=False)
+    axes.set(title="the first words, best first", xlabel="probability", xlim=(0, 1.6 * probs[0]))
+    axes.invert_yaxis()
+    axes.xaxis.label.set_color(QUIET)
+    data = {"story": story, "most": most, "widths": WIDTHS, "penalties": PENALTIES, "width": WIDTH, "penalty": 0}
+    return control("beamControl", data, figure, dict([weights_of(model, vocabulary)]))
