@@ -39,11 +39,15 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
 def quiz_data(lesson: str, part: str) -> dict[str, Any]:
     """What js/quiz.js builds the quiz of that part of a lesson from: "opening", "spine" or "deeper"."""
     questions = [_question_data(question) for question in _questions(lesson, part)]
-    return {"name": f"{lesson} {part}", "questions": questions, "onward": _onward(lesson) if part == "opening" else None}
+    return {
+        "name": f"{lesson} {part}",
+        "questions": questions,
+        "onward": _onward(lesson) if part == "opening" else None,
+    }
 
 
 def filled_in(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a page builds a control from; of a quiz its output names only lesson and part, and here come its questions."""
+    """What a page builds a control from. Of a quiz the lesson stores only the place: here come its questions."""
     return {**about, "data": quiz_data(**about["data"])} if about["name"] == NAME else dict(about)
 
 

@@ -55,7 +55,7 @@ function quizQuestion({ question, right, choices }, number, choose) {
       made.show(letter);
       choose(letter);
     }), { class: "tfm-choose" });
-    row.append(mark, said);
+    row.append(mark, " ", said);
     return { row, mark };
   });
   const head = element("legend");
