@@ -20,6 +20,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
+from tfm_lib.ask.quiz import filled_in
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.show.drawings import architecture, course_map
 from tfm_lib.show.live import ON_PAGES
@@ -102,7 +103,7 @@ def controls(cell: NotebookNode) -> list[NotebookNode]:
 
 def control(name: str, about: dict[str, Any]) -> str:
     """A control as HTML: its data, which a script of the page finds."""
-    data = json.dumps(about, ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(filled_in(about), ensure_ascii=False).replace("<", "\\u003c")
     return f'<div class="tfm-control" id="{name}"><script type="application/json">{data}</script></div>'
 
 

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from tfm_lib.ask.quiz import filled_in
 from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
@@ -70,7 +71,7 @@ TIMED = """(knob, [kind, key]) => {
 
 def write_page(folder: Path, live: Live) -> Path:
     """A page with one control, in a folder, with classic scripts alone."""
-    about = live.data[ON_PAGES]
+    about = filled_in(live.data[ON_PAGES])
     sources = {"tfm": classic_script("tfm", all_scripts())}
     sources |= {name: weights_script(name, WEIGHTS[name]) for name in about["weights"]}
     sources["controls"] = (ROOT / "docs/_static/controls.js").read_text(encoding="utf-8")

@@ -174,17 +174,19 @@ def answer(cell, questions) -> None:
     """Choose, by keyboard, a wrong answer to each question and then the right one; both must be explained."""
     from playwright.sync_api import expect
 
-    buttons, count = iter(cell.locator("button").all()), len(questions)
-    for question in questions:
-        own = {choice.letter: next(buttons) for choice in question.choices}
+    asked, count = cell.locator(".tfm-control fieldset"), len(questions)
+    expect(asked).to_have_count(count)
+    for place, question in enumerate(questions):
+        rows, comment = asked.nth(place).locator("button"), asked.nth(place).locator("[aria-live]")
+        own = {choice.letter: rows.nth(row) for row, choice in enumerate(question.choices)}
         wrong = next(choice for choice in question.choices if choice.why_not)
         right = next(choice for choice in question.choices if not choice.why_not)
         for choice, said, why in ((wrong, "is not it.", wrong.why_not), (right, "is right.", question.answer)):
-            own[choice.letter].press("Space")
-            comment = cell.locator(".widget-htmlmath:visible", has_text=f"{choice.letter} {said}")
-            expect(comment.filter(has_text=words_of(why))).to_be_visible(timeout=1000 * ANSWERING)
-    expect(cell).to_contain_text(re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at"))
-    assert "\\(" not in cell.inner_text(), "a formula is not drawn"
+            own[choice.letter].press("Space" if choice is wrong else "Enter")
+            expect(comment).to_contain_text(f"{choice.letter} {said}")
+            expect(comment).to_contain_text(words_of(why))
+    score = re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at")
+    expect(cell.get_by_role("status")).to_have_text(score)
 
 
 def has_grown(cell) -> None:

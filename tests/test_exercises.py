@@ -551,13 +551,13 @@ def test_twenty_wild_answers_do_no_harm(exercise, impatient):
 
 
 def test_a_progress_file_that_cannot_be_read_stops_no_exercise(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress_file, "path", lambda: tmp_path / "progress.json")
+    monkeypatch.setattr(progress_file, "path", lambda name="progress.json": tmp_path / name)
     (tmp_path / "progress.json").mkdir()
     checks.check("attention.scaled", None)
     checks.check("attention.scaled", lambda *arguments, **names: 1 / 0)
     assert "Your progress could not be kept" in capsys.readouterr().out
     checks.progress()
-    assert "could not be read, so all exercises are shown as open" in capsys.readouterr().out
+    assert "could not be read, so all is shown as open" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["progress.json"], "no part is left behind"
 
 

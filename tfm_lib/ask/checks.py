@@ -16,8 +16,9 @@ from typing import Any
 
 from tfm_lib.ask import progress_file
 from tfm_lib.ask.exercise import Exercise
+from tfm_lib.ask.questions import read_lesson
 from tfm_lib.ask.verdict import SIGNS, judge
-from tfm_lib.lessons import LESSONS
+from tfm_lib.lessons import LESSONS, Lesson
 
 # The lessons that have exercises, by what their files are called after the number.
 TOPICS = {lesson.topic: lesson.number for lesson in LESSONS if lesson.exercises}
@@ -65,22 +66,38 @@ def check(name: str, answer: Any) -> None:
 def progress(folder: Path | None = None) -> None:
     """Shows how far you are: a line a lesson, and each exercise of the lessons of which one was tried.
 
+    Of the questions it says how many you answered, once there is one.
+
     Args:
         folder: where the notebooks lie; the folder of this notebook if it is not given.
     """
+    kept, chosen = (
+        progress_file.path(name) if folder is None else folder / name
+        for name in (progress_file.FILE, progress_file.QUIZZES)
+    )
     try:
-        states = progress_file.load(progress_file.path() if folder is None else folder / progress_file.FILE)
+        states, answers = progress_file.load(kept), progress_file.load_answers(chosen)
     except OSError as error:
-        print(f"Your progress could not be read, so all exercises are shown as open: {error}")
-        states = {}
+        print(f"Your progress could not be read, so all is shown as open: {error}")
+        states, answers = {}, {}
     signs = f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open"
     print(f"{signs}   (once you try one, its lesson's exercises are listed)\n")
-    for topic, number in TOPICS.items():
-        all_of_it = exercises(topic)
+    for lesson in LESSONS:
+        all_of_it = exercises(lesson.topic) if lesson.topic in TOPICS else []
         right = [e for e in all_of_it if states.get(e.name) == "right"]
         minutes = sum(e.minutes for e in all_of_it if e not in right)
         left = f", {minutes} minutes left" if minutes else ""
-        print(f"{number} {topic.replace('_', ' ')}: {len(right)} of {len(all_of_it)}{left}")
+        told = [f"{len(right)} of {len(all_of_it)}{left}"] * bool(all_of_it) + _answered(lesson, answers)
+        if told:
+            print(f"{lesson.number} {lesson.topic.replace('_', ' ')}: {'; '.join(told)}")
         for e in all_of_it if any(e.name in states for e in all_of_it) else ():
             sign, name = SIGNS[states.get(e.name, "open")], e.name.partition(".")[2]
             print(f"  {sign} {name:<15} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")
+
+
+def _answered(lesson: Lesson, answers: dict[str, dict[str, str]]) -> list[str]:
+    """How many of the questions that close a lesson and its second reading were answered, if any was tried."""
+    letters = answers.get(f"{lesson.name} spine", {}) | answers.get(f"{lesson.name} deeper", {})
+    asked = read_lesson(lesson.file).questions if letters else []
+    answered = sum(question.answered(letters.get(question.key, "")) for question in asked)
+    return [f"{answered} of {len(asked)} questions answered"] * bool(asked)

@@ -1,8 +1,10 @@
-"""Which exercises a learner has done, kept in one small file beside the notebooks."""
+"""What a learner has done: exercises and questions, each kept in a small file beside the notebooks."""
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tfm_lib.files import write_whole
 
@@ -18,12 +20,13 @@ RENAMED = {
     "speed_and_scale.ring": "scale.ring",
 }
 FILE = "progress.json"
+QUIZZES = "quizzes.json"
 NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
 
 
-def path() -> Path | None:
+def path(name: str = FILE) -> Path | None:
     """Where progress is kept: beside the notebook, which is where its kernel runs."""
-    return None if os.environ.get(NOWHERE) else Path.cwd() / FILE
+    return None if os.environ.get(NOWHERE) else Path.cwd() / name
 
 
 def load(file: Path | None) -> dict[str, str]:
@@ -32,18 +35,7 @@ def load(file: Path | None) -> dict[str, str]:
     What was right under one of its names is right. A file that cannot be read is set aside under another name, and
     nothing in it is lost.
     """
-    if file is None or not file.exists():
-        return {}
-    try:
-        states: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(states, dict) or not set(map(str, states.values())) <= {"wrong", "right"}:
-            raise ValueError
-    except ValueError:
-        aside = next(p for n in range(1, 10**6) if not (p := file.with_suffix(f".unreadable{n}.json")).exists())
-        file.rename(aside)
-        print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
-        return {}
-    tried = [(RENAMED.get(name, name), state) for name, state in states.items()]
+    tried = [(RENAMED.get(name, name), state) for name, state in _read(file, lambda one: one in ("wrong", "right"))]
     return dict(tried) | {name: state for name, state in tried if state == "right"}
 
 
@@ -55,9 +47,42 @@ def record(file: Path | None, name: str, state: str) -> None:
     if file is None or state == "open":
         return
     states = load(file)
-    if states.get(name) in ("right", state):
-        return
+    if states.get(name) not in ("right", state):
+        _write(file, states | {name: state})
+
+
+def load_answers(file: Path | None) -> dict[str, dict[str, str]]:
+    """What was chosen in each quiz, by its name: the letters in their order, by the key of the question.
+
+    A file that cannot be read is set aside, as that of the exercises is.
+    """
+    return dict(_read(file, lambda one: isinstance(one, dict) and all(isinstance(x, str) for x in one.values())))
+
+
+def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> None:
+    """Keep what was chosen in one quiz, in place of what was kept of it, or nothing where that fails."""
+    if file is not None:
+        _write(file, load_answers(file) | {quiz: letters})
+
+
+def _read(file: Path | None, sound: Callable[[Any], bool]) -> list[tuple[str, Any]]:
+    """The names and values that a file holds; where one is not sound, it is set aside."""
+    if file is None or not file.exists():
+        return []
     try:
-        write_whole(file, (json.dumps(states | {name: state}, indent=1, sort_keys=True) + "\n").encode())
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(kept, dict) or not all(map(sound, kept.values())):
+            raise ValueError
+    except ValueError:
+        aside = next(p for n in range(1, 10**6) if not (p := file.with_suffix(f".unreadable{n}.json")).exists())
+        file.rename(aside)
+        print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
+        return []
+    return list(kept.items())
+
+
+def _write(file: Path, kept: dict[str, Any]) -> None:
+    try:
+        write_whole(file, (json.dumps(kept, indent=1, sort_keys=True) + "\n").encode())
     except OSError as error:
         print(f"Your progress could not be kept: {error}")

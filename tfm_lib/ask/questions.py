@@ -1,9 +1,11 @@
 """The questions that close the lessons, read from the notebooks: the one source for all that asks them again."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +26,7 @@ SECOND_READING = "## Second reading"  # the heading behind which the questions a
 ITEM = re.compile(r"- ([A-Z]): ([^\n]+)")
 # The answer where there are choices: the letter of the right one, paragraphs, and an item for each wrong one.
 ANSWER = re.compile(r"\*\*([A-Z])\.\*\* (.+?)\n\n((?:- [A-Z]: [^\n]+\n?)+)", re.DOTALL)
+Formula = Callable[[str, bool], str]  # from TeX, and whether it stands in lines of its own, to HTML
 
 
 class Choice(NamedTuple):
@@ -43,6 +46,16 @@ class Question(NamedTuple):
     choices: tuple[Choice, ...] = ()  # three or four, one of them right; none where the reader only unfolds
     opening: bool = False  # one of those that tell before the lesson whether to read it
     deeper: bool = False  # of the second reading
+
+    @property
+    def key(self) -> str:
+        """By which an answer to it is kept. Other words, other choices or another order of them make another key."""
+        asked = [self.question, *((choice.letter, choice.text, not choice.why_not) for choice in self.choices)]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
+
+    def answered(self, letters: str) -> bool:
+        """Whether the right choice is among these."""
+        return any(choice.letter in letters for choice in self.choices if not choice.why_not)
 
 
 class Lesson(NamedTuple):
@@ -101,9 +114,14 @@ def read_course(folder: Path) -> list[Lesson]:
     return [read_lesson(path) for path in paths]
 
 
-def to_html(markdown: str) -> str:
-    r"""Markdown as HTML, with math as every MathJax reads it, whatever its settings: \(inline\) and \[displayed\]."""
-    return str(_renderer()(markdown)).strip()
+def for_mathjax(tex: str, displayed: bool) -> str:
+    r"""A formula as every MathJax reads it, whatever its settings: \(inline\) or \[displayed\]."""
+    return rf"\[{escape(tex, quote=False)}\]" if displayed else rf"\({escape(tex, quote=False)}\)"
+
+
+def to_html(markdown: str, formula: Formula = for_mathjax) -> str:
+    """Markdown as HTML, with each formula as that function writes it."""
+    return str(_renderer(formula)(markdown)).strip()
 
 
 def _read_question(lesson: str, kind: str, source: str) -> Question:
@@ -137,14 +155,14 @@ def _read_question(lesson: str, kind: str, source: str) -> Question:
 
 
 @cache
-def _renderer() -> Callable[[str], object]:
+def _renderer(formula: Formula) -> Callable[[str], object]:
     import mistune
 
     def inline_math(renderer: "BaseRenderer", text: str) -> str:
-        return rf"\({mistune.escape(text)}\)"
+        return formula(text, False)
 
     def block_math(renderer: "BaseRenderer", text: str) -> str:
-        return rf"<p>\[{mistune.escape(text)}\]</p>"
+        return f"<p>{formula(text, True)}</p>"
 
     html = mistune.HTMLRenderer()
     markdown = mistune.create_markdown(renderer=html, plugins=["math", "table"])

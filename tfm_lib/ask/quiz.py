@@ -1,17 +1,18 @@
-"""The questions of a lesson as a quiz in its notebook: choose, read why, choose again."""
+"""The questions of a lesson as a quiz, in its notebook and on its page: choose, read why, choose again."""
 
-from collections.abc import Callable
-from functools import partial
+import re
+from collections.abc import Mapping
+from typing import Any
 
-from ipywidgets import Button, HBox, HTMLMath, VBox
-
+from tfm_lib.ask import progress_file
 from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
 from tfm_lib.lessons import LESSONS, REPLACED, course_file
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Control
+from tfm_lib.show.live import ON_PAGES, Live
 
 FOLDER = course_file("notebooks")
-WIDTH = "740px"  # as wide as figures
-BUTTON = {"width": "4em", "flex": "0 0 auto"}
+NAME = "lessonQuiz"  # of the function in js/quiz.js
+WORD = r"\\(?:cos|exp|ln|log|sin|tanh)\b"  # functions in TeX, between which and their numbers stands a thin space
 
 
 def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
@@ -19,105 +20,95 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
 
     A wrong choice is explained, and the reader chooses again; the last line counts. With `deeper` the questions of the
     second reading are asked. With `opening` only those of "Read or skip?" are, and the last line says which of the two;
-    without a kernel the bare questions can be read.
+    without a kernel the bare questions can be read. What was chosen is kept beside the notebook, by question.
     Raises ValueError if there is no such lesson, or it has no such questions with choices.
     """
     lesson = REPLACED.get(lesson, (lesson,))[0]
+    part = "opening" if opening else "deeper" if deeper else "spine"
+    widget, questions = Control(NAME, quiz_data(lesson, part)), _questions(lesson, part)
+    _keep(widget)
+    run = f"{len(questions)} question{'s' * (len(questions) != 1)}. Run this cell to choose"
+    shown: dict[str, Any] = {ON_PAGES: {"name": NAME, "data": {"lesson": lesson, "part": part}, "weights": []}}
+    if not opening:
+        return Live(widget, {**shown, "text/plain": f"Quiz: {run}; without a kernel, read them below."})
+    said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
+    read = "\n".join([f"{said}\n", *(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))])
+    return Live(widget, {**shown, "text/plain": said, "text/markdown": read})
+
+
+def quiz_data(lesson: str, part: str) -> dict[str, Any]:
+    """What js/quiz.js builds the quiz of that part of a lesson from: "opening", "spine" or "deeper"."""
+    questions = [_question_data(question) for question in _questions(lesson, part)]
+    return {
+        "name": f"{lesson} {part}",
+        "questions": questions,
+        "onward": _onward(lesson) if part == "opening" else None,
+    }
+
+
+def filled_in(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a page builds a control from. Of a quiz the lesson stores only the place: here come its questions."""
+    return {**about, "data": quiz_data(**about["data"])} if about["name"] == NAME else dict(about)
+
+
+def _questions(lesson: str, part: str) -> list[Question]:
     names = sorted(path.stem for path in FOLDER.glob("[0-9][0-9]_*.ipynb"))
     if lesson not in names:
         raise ValueError(f"no lesson {lesson!r}; there are {', '.join(names) or f'none in {FOLDER}'}")
-    asked = read_lesson(FOLDER / f"{lesson}.ipynb")
-    questions = asked.opening if opening else asked.deeper if deeper else asked.spine
+    questions: list[Question] = getattr(read_lesson(FOLDER / f"{lesson}.ipynb"), part)
     if not questions or not all(question.choices for question in questions):
-        kind = "opening questions" if opening else "questions of a second reading" if deeper else "questions"
-        tags = "'question' and 'opening'" if opening else "'question'"
-        raise ValueError(f"{lesson} has no {kind} with choices; add them to its cells with the tag {tags}")
-    count = len(questions)
-    run = f"{count} question{'s' * (count != 1)}. Run this cell to choose"
-    if not opening:
-        return Live(_build(questions, _count), {"text/plain": f"Quiz: {run}; without a kernel, read them below."})
-    said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
-    read = "\n".join([f"{said}\n", *(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))])
-    return Live(_build(questions, _advice(_onward(lesson))), {"text/plain": said, "text/markdown": read})
+        kinds = {"opening": "opening questions", "spine": "questions", "deeper": "questions of a second reading"}
+        tags = "'question' and 'opening'" if part == "opening" else "'question'"
+        raise ValueError(f"{lesson} has no {kinds[part]} with choices; add them to its cells with the tag {tags}")
+    return questions
 
 
-class Attempts(list[Choice]):
-    """What a reader chose for one question, up to the right choice."""
-
-    @property
-    def solved(self) -> bool:
-        """Whether the right choice was found."""
-        return any(not choice.why_not for choice in self)
-
-    @property
-    def at_once(self) -> bool:
-        """Whether it was found at the first try."""
-        return self.solved and len(self) == 1
+def _question_data(question: Question) -> dict[str, Any]:
+    [right] = [choice.letter for choice in question.choices if not choice.why_not]
+    choices = [
+        {"letter": one.letter, "text": _in_line(one.text), "comment": to_html(_comment(one, question), mathml)}
+        for one in question.choices
+    ]
+    return {"key": question.key, "question": _in_line(question.question), "right": right, "choices": choices}
 
 
-Conclude = Callable[[list[Attempts]], str]
+def _comment(choice: Choice, question: Question) -> str:
+    if choice.why_not:
+        return f"**✗ {choice.letter} is not it.** {choice.why_not}"
+    return f"**✓ {choice.letter} is right.** {question.answer}"
 
 
-def _build(questions: list[Question], conclude: Conclude) -> VBox:
-    """All questions and the last line, which `conclude` writes anew after each choice."""
-    attempts = [Attempts() for _ in questions]
-    last_line = _text("")
-
-    def update() -> None:
-        last_line.value = _html(f"**{conclude(attempts)}**")
-
-    update()
-    asked = [_ask(f"**{n}. {q.question}**", q, attempts[n - 1], update) for n, q in enumerate(questions, start=1)]
-    return VBox([*asked, last_line])
+def _in_line(markdown: str) -> str:
+    """As HTML without the paragraph around it, which no button may hold."""
+    return to_html(markdown, mathml).removeprefix("<p>").removesuffix("</p>")
 
 
-def _ask(title: str, question: Question, attempts: Attempts, update: Callable[[], None]) -> VBox:
-    """One question: a button for each choice and, below, what is to be said of the choice."""
-    comment, rows = _text(""), []
-    comment.layout.display = "none"  # until there is one
+def mathml(tex: str, displayed: bool) -> str:
+    """A formula as MathML, which browsers draw without a script, and notebooks without MathJax."""
+    from latex2mathml.converter import convert
 
-    def choose(choice: Choice, button: Button) -> None:
-        sign, verdict = ("✗", "is not it") if choice.why_not else ("✓", "is right")
-        button.description = f"{choice.letter} {sign}"
-        comment.value = _html(f"**{sign} {choice.letter} {verdict}.** {choice.why_not or question.answer}")
-        if not attempts.solved:
-            attempts.append(choice)
-        comment.layout.display = None
-        update()
-
-    for choice in question.choices:
-        button = Button(description=choice.letter, tooltip=f"Choose {choice.letter}", layout=BUTTON)
-        button.on_click(partial(choose, choice))
-        rows.append(HBox([button, _text(choice.text)], layout={"align_items": "baseline"}))
-    return VBox([_text(title), *rows, comment], layout={"margin": "0 0 1em"})
+    spaced = re.sub(rf"(?<=\d) (?={WORD})", r" \\, ", re.sub(rf"({WORD}) (?=\w)", r"\1 \\, ", tex))
+    return convert(spaced, display="block" if displayed else "inline")
 
 
-def _text(markdown: str) -> HTMLMath:
-    return HTMLMath(_html(markdown), layout={"max_width": WIDTH})
+def _keep(widget: Control) -> None:
+    """Gives the quiz what was chosen before, and from now on keeps what is chosen."""
+    file, name = progress_file.path(progress_file.QUIZZES), widget.data["name"]
+    try:
+        widget.kept = progress_file.load_answers(file).get(name, {})
+    except OSError as error:
+        print(f"Your answers could not be read, so all questions are asked anew: {error}")
 
+    def keep(change: Mapping[str, Any]) -> None:
+        try:
+            progress_file.record_answers(file, name, change["new"])
+        except OSError as error:
+            print(f"Your answers could not be kept: {error}")
 
-def _html(markdown: str) -> str:
-    """With the class by which JupyterLab shows it as it shows Markdown; elsewhere the class means nothing."""
-    return f'<div class="jp-RenderedHTMLCommon">{to_html(markdown)}</div>'
-
-
-def _count(attempts: list[Attempts]) -> str:
-    solved, at_once = sum(a.solved for a in attempts), sum(a.at_once for a in attempts)
-    return f"Score: {solved} of {len(attempts)} answered, {at_once} at the first try."
+    widget.observe(keep, "kept")
 
 
 def _onward(name: str) -> str:
     """Where to go on for who needs not read the lesson of that name: to the next one, if there is one."""
     following = dict(zip([lesson.name for lesson in LESSONS], LESSONS[1:], strict=False))
     return f"go on to lesson {following[name].number}" if name in following else "you may skip this lesson"
-
-
-def _advice(onward: str) -> Conclude:
-    def conclude(attempts: list[Attempts]) -> str:
-        at_once, count = sum(a.at_once for a in attempts), len(attempts)
-        if not all(attempts):
-            return f"{sum(map(bool, attempts))} of {count} answered."
-        score = f"{at_once} of {count} right at the first try"
-        return f"{score}: {onward}." if at_once == count else f"{score}: read this lesson."
-
-    return conclude

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anywidget import AnyWidget
 from traitlets import Any as Anything
 from traitlets import Bytes, Dict, Unicode
 
-from tfm_lib.show.figure import Figure
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, widget_module
-from tfm_lib.show.weights import SHIPPED
+
+if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has none
+    from tfm_lib.show.figure import Figure
 
 
 class Control(AnyWidget):
@@ -41,13 +42,15 @@ def _module() -> str:
 def control(
     name: str,
     data: Mapping[str, Any],
-    figure: Figure,
+    figure: "Figure",
     weights: Mapping[str, bytes] | None = None,
 ) -> Live:
     """The control, with its picture as the static form; pages build it anew of name, data and the models that ship.
 
     weights: checkpoints by name, as `weights_of` gives them; with one that pages don't have they show the picture.
     """
+    from tfm_lib.show.weights import SHIPPED
+
     bundle, about = figure._repr_mimebundle_()
     if {*(weights or {})} <= {*SHIPPED}:
         bundle[ON_PAGES] = {"name": name, "data": dict(data), "weights": sorted(weights or {})}

@@ -259,9 +259,16 @@ function inNotebook(controls) {
 async function onPage(controls, root, weights) {
   const { name, data, weights: names } = JSON.parse(root.querySelector("script").textContent);
   const place = `tfm:${name}:${data.name ?? root.id}`;
+  const quietly = (act) => { // a browser may keep nothing
+    try {
+      return act();
+    } catch {
+      return null;
+    }
+  };
   const keep = {
-    read: () => JSON.parse(localStorage.getItem(place) ?? "null"),
-    write: (kept) => localStorage.setItem(place, JSON.stringify(kept)),
+    read: () => quietly(() => JSON.parse(localStorage.getItem(place))),
+    write: (kept) => quietly(() => localStorage.setItem(place, JSON.stringify(kept))),
   };
   const loaded = await Promise.all(names.map(weights));
   const shipped = Object.fromEntries(names.map((one, i) => [one, loaded[i]]));
