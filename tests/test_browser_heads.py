@@ -8,6 +8,7 @@ import torch
 from tests.controls import opened
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.heads_control import STORY, heads_control
+from tfm_lib.show.scripts import all_scripts, module
 from tfm_lib.tracing import record_attention
 
 pytestmark = pytest.mark.browser
@@ -52,3 +53,15 @@ def test_the_shade_of_a_word_is_its_weight(browser, tmp_path):
         )
         shown = root.evaluate("root => [...root.shown.heads, root.shown.mean].flat()")
         assert root.evaluate(shares) == [pytest.approx(100 * weight, abs=0.51) for weight in shown]
+
+
+def test_choices_of_two_controls_in_a_notebook_are_apart_though_each_has_a_script_of_its_own(browser):
+    names = """async text => {
+        const load = () => import(URL.createObjectURL(new Blob([text], {type: "text/javascript"})));
+        const made = [await load(), await load()].map(({choice}) => choice("layer", [0, 1], 0, () => {}));
+        return made.map(knob => [...new Set([...knob.querySelectorAll("input")].map(input => input.name))]);
+    }"""
+    page = browser.new_page()
+    [[one], [other]] = page.evaluate(names, module(all_scripts()))
+    page.close()
+    assert one != other

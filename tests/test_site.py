@@ -3,6 +3,7 @@
 What comes out is tested by `make test-browser`, in tests/test_browser_site.py.
 """
 
+import json
 import os
 import re
 import runpy
@@ -23,6 +24,7 @@ from packaging.requirements import Requirement
 
 from tests.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
+from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
 pytest.importorskip("math_core", reason="the group `site` is not installed")
@@ -108,16 +110,24 @@ def test_a_picture_carries_its_alt_text():
 
 
 def test_a_page_says_what_cannot_be_done_on_it():
-    _, head, _, _, under = lesson(
-        new_markdown_cell("Turn the knob.", id="control-words"),
-        new_code_cell("turn()", id="control-it", outputs=[picture("It is turned.")]),
-    )
+    _, head, _ = lesson(new_markdown_cell("Read this."))
     how = "[run the lesson](../docs/index.md#run-the-lessons)"
-    assert head.source == f"*This page is to read. To change the code, turn knobs and do the exercises, {how}.*"
-    assert under.source == f"*On this page the knobs stand still: to turn them, {how}.*"
+    assert head.source == f"*This page is to read. To change the code and do the exercises, {how}.*"
     title = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')}"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
+
+
+def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
+    output = picture("It is turned.")
+    output.data[ON_PAGES] = {"name": "turn", "data": {"text": "</script>"}, "weights": []}
+    *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
+    stored, control = cell.outputs
+    assert ON_PAGES not in stored.data and "image/png" in stored.data
+    html = control.data["text/html"]
+    assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
+    data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
+    assert json.loads(data) == {"name": "turn", "data": {"text": "</script>"}, "weights": []}
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():

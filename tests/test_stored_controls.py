@@ -1,19 +1,21 @@
-"""What a notebook stores of the controls of lessons 01, 04 and 07, and what they refuse."""
+"""What a notebook stores of its controls, what they refuse, and when widgets load."""
 
 import base64
+import subprocess
+import sys
 
 import pytest
 
+from tests.controls import CONTROLS
 from tests.proof import outputs
 from tests.test_browser_curve import Run
 from tests.test_quiz import bundles
 from tfm_lib.show.live import ON_PAGES, VIEW, caption
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve
-from tfm_lib.show.sinusoid_control import sinusoid_control
-from tfm_lib.show.softmax_controls import query_among_keys
+from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 
 
-@pytest.mark.parametrize("make", [query_among_keys, sinusoid_control])
+@pytest.mark.parametrize("make", CONTROLS.values(), ids=list(CONTROLS))
 def test_the_stored_form_is_the_picture_with_its_words_and_no_view(make):
     live = make()
     [shown] = bundles(live)
@@ -51,6 +53,8 @@ def test_a_long_run_sends_few_points_and_always_first_lowest_and_last(steps):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: softmax_temperature(num_keys=1), r"num_keys must lie in 2\.\.16.*got 1"),
+        (lambda: softmax_temperature(num_keys=17), "got 17"),
         (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({str(n): (1, 2) for n in range(11)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),
@@ -61,6 +65,14 @@ def test_a_long_run_sends_few_points_and_always_first_lowest_and_last(steps):
 def test_what_cannot_be_shown_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_widgets_load_only_with_the_controls():
+    code = "import sys, tfm_lib.show.live, tfm_lib.positions, tfm_lib.masks; "
+    code += "before = {'matplotlib', 'anywidget'} & set(sys.modules); import tfm_lib.show.softmax_controls; "
+    code += "print(before, sorted({'matplotlib', 'anywidget', 'matplotlib.pyplot'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout == "set() ['anywidget', 'matplotlib']\n", ran.stderr
 
 
 def test_the_query_says_its_numbers_by_hand():

@@ -47,11 +47,12 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     products = {width: keys[:, :width] @ query[:width] for width in WIDTHS}
     scores = products[WIDTH] / math.sqrt(WIDTH)  # (S,)
     weights = scores.softmax(0)
+    low, high = scores.min().item(), scores.max().item()
     top, best = weights.max().item(), int(weights.argmax()) + 1
     most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
     figure = Figure(
         f"Width {WIDTH}, temperature 1.00, scores divided by √{WIDTH}: they enter the softmax between "
-        f"{minus(scores.min())} and {minus(scores.max())}. The largest weight is {top:.2f}, on key {best}; {most} of "
+        f"{minus(low)} and {minus(high)}. The largest weight is {top:.2f}, on key {best}; {most} of "
         f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
         f"{top * (1 - top):.3f}, of at most 0.25.",
         2.3,
@@ -97,7 +98,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
     query = torch.tensor([1.0, 1.5], dtype=torch.float64)
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
-    mixture = weights @ points  # (S,) @ (S, 2) -> (2,)
+    mixture = (weights @ points).tolist()  # (S,) @ (S, 2) -> (2,)
     first, second = weights.argsort(descending=True, stable=True)[:2].tolist()
     figure = Figure(
         f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
@@ -117,7 +118,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         about = {"ha": "center", "va": "bottom", "size": 8.5, "bbox": box, "parse_math": False}
         plane.annotate(name, point, above, textcoords="offset points", **about)
     plane.plot(*query[:, None], "*", ms=15, color=asks.color, mec=INK, mew=0.6, label="query")
-    plane.plot(*mixture[:, None], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
+    plane.plot([mixture[0]], [mixture[1]], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
     plane.legend(loc="lower left", frameon=False, borderpad=0)
     plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
     plane.grid()

@@ -58,8 +58,6 @@ function panel(title, ...children) {
 
 // ---- Knobs. Each calls `turn(value)` when the reader turns it; its `pick(value)` turns it without that. ----
 
-let numberOfNames = 0;
-
 /** A slider over a list of values. text: how one is written. */
 function slider(label, values, value, turn, text = String) {
   const write = (index) => {
@@ -90,7 +88,7 @@ function tick(label, value, turn) {
 
 /** One of a few, side by side. options: values, or pairs of a value and its text. */
 function choice(label, options, value, turn) {
-  const name = `tfm-choice-${(numberOfNames += 1)}`;
+  const name = `tfm-choice-${Math.random()}`; // no other control's, whose script in a notebook is another copy
   const inputs = pairs(options).map(([option, text]) => {
     const input = element("input", { type: "radio", name, onchange: () => turn(option) });
     return { option, input, made: element("label", {}, input, element("span", {}, text)) };
