@@ -97,11 +97,8 @@ def prepare(cell: NotebookNode) -> None:
 
 def controls(cell: NotebookNode) -> list[NotebookNode]:
     """For each control of a cell what the page builds it of; where no script runs, the stored picture stays."""
-    return [
-        new_output("display_data", {"text/html": control(cell.id, output.data[ON_PAGES])})
-        for output in cell.outputs
-        if ON_PAGES in output.get("data", {})
-    ]
+    found = [output.data.pop(ON_PAGES) for output in cell.outputs if ON_PAGES in output.get("data", {})]
+    return [new_output("display_data", {"text/html": control(cell.id, about)}) for about in found]
 
 
 def control(name: str, about: dict[str, Any]) -> str:

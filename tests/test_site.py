@@ -3,6 +3,7 @@
 What comes out is tested by `make test-browser`, in tests/test_browser_site.py.
 """
 
+import json
 import os
 import re
 import runpy
@@ -23,6 +24,8 @@ from packaging.requirements import Requirement
 
 from tests.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
+from tfm_lib.ask.quiz import quiz, quiz_data
+from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
 pytest.importorskip("math_core", reason="the group `site` is not installed")
@@ -118,6 +121,14 @@ def test_a_page_says_what_cannot_be_done_on_it():
     title = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')}"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
+
+
+def test_a_quiz_on_a_page_has_its_questions():
+    stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
+    cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))[2]
+    html = cell.outputs[-1].data["text/html"]
+    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
+    assert about["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():
