@@ -23,6 +23,7 @@ import pytest
 from tests.controls import turn_every_knob
 from tests.proof import cells
 from tests.times import Answer, report
+from tfm_lib.ask.progress_file import NOWHERE
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lab import FOLDER, ROOT, add_lessons
 from tfm_lib.show.live import VIEW
@@ -89,7 +90,7 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(settings))
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "IPYTHONDIR": "ipython"}
-    own = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token}
+    own = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -171,7 +172,7 @@ def words_of(markdown: str) -> str:
 
 
 def answer(cell, questions) -> None:
-    """Choose, by keyboard, a wrong answer to each question and then the right one; both must be explained."""
+    """Choose, by keyboard, a wrong answer to each question and then the right one; both are explained, and kept."""
     from playwright.sync_api import expect
 
     asked, count = cell.locator(".tfm-control fieldset"), len(questions)
@@ -187,6 +188,9 @@ def answer(cell, questions) -> None:
             expect(comment).to_contain_text(words_of(why))
     score = re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at")
     expect(cell.get_by_role("status")).to_have_text(score)
+    cell.locator(".tfm-control").evaluate("before => { before.dataset.before = true; }")
+    cell.locator(".cm-content").press("ControlOrMeta+Enter")  # the kernel has kept what was chosen
+    expect(cell.locator(".tfm-control:not([data-before]) [role=status]")).to_have_text(score)
 
 
 def has_grown(cell) -> None:

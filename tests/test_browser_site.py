@@ -207,7 +207,7 @@ def test_hints_are_folded_and_claims_are_not_seen(tab):
     assert answer.locator("p").first.is_visible()
 
 
-def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_read(tab):
+def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_answered(tab):
     page = tab()
     page.goto(lesson_pages()[1])
     for code, least in (("find_spec", 1), ("tfm_lib.ask.quiz", 2), ("show.drawings", 1)):
@@ -220,8 +220,21 @@ def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_re
         words = picture.locator("p.caption").text_content()  # also where what is to be guessed is folded
         assert words == picture.locator("img").get_attribute("alt")
     opening = page.locator(".cell_output", has_text="Read or skip?")
-    assert all(text.endswith("?") for text in opening.locator("li").all_inner_texts())
-    assert opening.locator("li").count() == 3
+    assert opening.locator("legend").count() == 3 and opening.locator("li:visible").count() == 0
+    opening.locator("button").first.click()
+    assert opening.get_by_role("status").inner_text() == "1 of 3 answered."
+    page.reload()
+    assert opening.get_by_role("status").inner_text() == "1 of 3 answered."
+    page.goto(lesson_pages()[2])
+    assert opening.get_by_role("status").inner_text() == "0 of 3 answered.", "each quiz has answers of its own"
+
+
+def test_without_scripts_the_opening_questions_are_read(browser, host):
+    with browser.new_context(java_script_enabled=False, base_url=host) as context:
+        page = context.new_page()
+        page.goto(lesson_pages()[1])
+        asked = page.locator(".cell_output", has_text="Read or skip?").locator("li:visible").all_inner_texts()
+        assert len(asked) == 3 and all(text.endswith("?") for text in asked)
 
 
 def test_what_is_to_be_guessed_opens_with_a_click(tab):

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 
 from tests.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
+from tfm_lib.ask.quiz import quiz, quiz_data
 from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
@@ -128,6 +129,14 @@ def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_scr
     assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
     data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
     assert json.loads(data) == {"name": "turn", "data": {"text": "</script>"}, "weights": []}
+
+
+def test_a_quiz_on_a_page_has_its_questions():
+    stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
+    cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))[2]
+    html = cell.outputs[-1].data["text/html"]
+    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
+    assert about["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():
