@@ -14,6 +14,7 @@ from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
+from tfm_lib.show.steps_control import steps_control
 
 ROOT = Path(__file__).resolve().parent.parent
 INNS = (
@@ -24,6 +25,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "softmax_temperature": softmax_temperature,
     "beam_control": lambda: beam_control(*newsroom_model(), INNS),
     "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
+    "steps_control": steps_control,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob

@@ -1,7 +1,5 @@
 """The control of the cache counts what the model does, with a cache and without."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
