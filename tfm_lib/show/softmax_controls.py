@@ -93,7 +93,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     entries beyond 4.
     """
     names, points = quoted(list(keys)), torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
-    if not 2 <= len(names) <= 10 or points.shape[1] != 2 or points.abs().max() > 4:
+    if not 2 <= len(names) <= 10 or points.shape[1] != 2 or not points.abs().max() <= 4:
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
     query = torch.tensor([1.0, 1.5], dtype=torch.float64)
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
@@ -102,7 +102,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     figure = Figure(
         f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
         f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
-        f"{weights.min():.2f}. The mixture of all keys lies at ({minus(mixture[0])}, {minus(mixture[1])}). "
+        f"{weights.min():.2f}. The mixture of all keys lies at ({', '.join(map(minus, mixture.tolist()))}). "
         "The score is the dot product / √2.",
         3.3,
     )
