@@ -38,7 +38,7 @@ def sinusoid_control() -> Live:
     heat, curve = figure.add_subplot(parts[:, 0]), figure.add_subplot(parts[:, 3])
     heat.imshow(table, DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     heat.set(xlabel="column", ylabel="position", title="table")
-    lines: list[dict[str, Any]] = [{"color": COLORS[0], "ls": "-"}, {"color": COLORS[1], "ls": "--"}]
+    lines: tuple[dict[str, Any], ...] = ({"color": COLORS[0], "ls": "-"}, {"color": COLORS[1], "ls": "--"})
     edge = [withStroke(linewidth=4, foreground="white")]  # apart from the stripes in gray, too
     for place, line in zip(places, lines, strict=True):
         heat.axhline(place, linewidth=2, path_effects=edge, **line)

@@ -97,12 +97,12 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
     query = torch.tensor([1.0, 1.5], dtype=torch.float64)
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
-    mixture = weights @ points  # (S,) @ (S, 2) -> (2,)
+    mixture = (weights @ points).tolist()  # (S,) @ (S, 2) -> (2,)
     first, second = weights.argsort(descending=True, stable=True)[:2].tolist()
     figure = Figure(
         f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
         f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
-        f"{weights.min():.2f}. The mixture of all keys lies at ({', '.join(map(minus, mixture.tolist()))}). "
+        f"{weights.min():.2f}. The mixture of all keys lies at ({minus(mixture[0])}, {minus(mixture[1])}). "
         "The score is the dot product / √2.",
         3.3,
     )
@@ -117,7 +117,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         about = {"ha": "center", "va": "bottom", "size": 8.5, "bbox": box, "parse_math": False}
         plane.annotate(name, point, above, textcoords="offset points", **about)
     plane.plot(*query[:, None], "*", ms=15, color=asks.color, mec=INK, mew=0.6, label="query")
-    plane.plot(*mixture[:, None], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
+    plane.plot([mixture[0]], [mixture[1]], "D", ms=7, color="white", mec=INK, mew=1.4, label="mixture")
     plane.legend(loc="lower left", frameon=False, borderpad=0)
     plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
     plane.grid()
