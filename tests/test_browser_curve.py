@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,14 @@ def as_on_a_page(curve: LiveCurve) -> Live:
     return Live(curve.widget, {**curve.data, ON_PAGES: about})
 
 
+def watch(root: Any, curve: LiveCurve) -> None:
+    """Let the control hear of each change that the kernel would send."""
+    root.evaluate(WATCH, curve.widget.data)
+    curve.widget.observe(
+        lambda sent: root.page.evaluate("data => tell(data)", json.loads(json.dumps(sent.new))), "data"
+    )
+
+
 class Run:
     """A state of a run with these losses."""
 
@@ -59,11 +68,10 @@ def test_it_follows_a_real_run_in_words_and_points(browser, tmp_path):
     examples = Examples([[4, 5], [6, 7]], [[4], [6]], 0, 0)
     curve, seen = live_curve(25), []
     with opened(browser, tmp_path, as_on_a_page(curve)) as root:
-        root.evaluate(WATCH, curve.widget.data)
+        watch(root, curve)
 
         def save(state) -> None:
             curve(state)
-            root.page.evaluate("data => tell(data)", json.loads(json.dumps(curve.widget.data)))
             seen.append((root.locator(".tfm-words").inner_text(), root.evaluate("root => root.shown")))
 
         history = train(model, examples, Recipe(steps=25, warmup_steps=5), save=save, save_every=10, progress=False)
@@ -84,15 +92,13 @@ def test_it_follows_a_real_run_in_words_and_points(browser, tmp_path):
 def test_its_axes_keep_still_while_the_loss_falls_and_make_room_where_it_rises(browser, tmp_path):
     curve, axes = live_curve(6), []
     with opened(browser, tmp_path, as_on_a_page(curve)) as root:
-        root.evaluate(WATCH, curve.widget.data)
+        watch(root, curve)
         for losses in ((6.9,), (6.9, 0.3), (6.9, 0.3, 31.0), (0.2,), (0.2, -1.5)):
             curve(Run(*losses))
-            root.page.evaluate("data => tell(data)", json.loads(json.dumps(curve.widget.data)))
             axes.append(root.evaluate("root => root.shown.axis"))
             drawn = root.locator("polyline").get_attribute("points").split(", ")
-            assert [float(point.split()[0]) for point in drawn] == pytest.approx(
-                [40 + 51 * n for n in range(1, len(losses) + 1)]
-            )
+            places = [float(point.split()[0]) for point in drawn]
+            assert places == pytest.approx([40 + 296 * step / 6 for step in range(1, len(losses) + 1)])
             assert all(12 <= float(point.split()[1]) <= 170 for point in drawn)
     assert axes == [[0, 8], [0, 8], [0, 40], [0, 40], [-10, 40]]
 

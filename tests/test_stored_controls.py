@@ -58,6 +58,7 @@ def test_a_long_run_sends_few_points_and_always_first_lowest_and_last(steps):
         (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({str(n): (1, 2) for n in range(11)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),
+        (lambda: query_among_keys({"a": (1, 2), "b": (float("nan"), 0)}), "two numbers from -4 to 4"),
         (lambda: query_among_keys({"a": (1, 2, 3), "b": (1, 2, 3)}), "two numbers"),
         (lambda: live_curve(0), "steps must be at least 1, got 0; give those of the recipe"),
     ],

@@ -28,7 +28,8 @@ class LiveCurve(Live):
         if losses:
             shown = losses[:: -ceil(len(losses) / MOST_POINTS)][::-1]  # the last one always
             lowest = min(losses, key=lambda point: point[1])
-            self.widget.data |= {"points": shown, "first": losses[0], "lowest": lowest}
+            # A new one, since a widget tells nobody of what changes within the old.
+            self.widget.data = {**self.widget.data, "points": shown, "first": losses[0], "lowest": lowest}
 
 
 def live_curve(steps: int) -> LiveCurve:

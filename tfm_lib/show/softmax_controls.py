@@ -94,7 +94,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     entries beyond 4.
     """
     names, points = quoted(list(keys)), torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
-    if not 2 <= len(names) <= 10 or points.shape[1] != 2 or points.abs().max() > 4:
+    if not 2 <= len(names) <= 10 or points.shape[1] != 2 or not points.abs().max() <= 4:
         raise ValueError(f"keys must be 2 to 10 names with two numbers from -4 to 4 each, got {dict(keys)}")
     query = torch.tensor([1.0, 1.5], dtype=torch.float64)
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
