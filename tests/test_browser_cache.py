@@ -86,6 +86,8 @@ def test_each_step_shows_what_the_cache_holds_and_what_the_step_multiplies(tmp_p
             assert f"The step multiplies {sum(shown['with'].values()):,} times" in words
             rows = root.locator("svg").first.locator("rect:not([display])")
             assert rows.count() == 2 * (step + src.shape[1])
+            stayed = root.locator("svg").first.locator("rect:not([display])[style*='-fill']").count()
+            assert stayed == (2 * (step - 1 + src.shape[1]) if step > 1 else 0), "what was kept is pale"
             cached.set_checked(False)
             assert root.evaluate("root => root.shown.kept") == [0, 0]
             words = root.locator(".tfm-words").inner_text()
