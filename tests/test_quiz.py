@@ -386,6 +386,7 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
     assert (tmp_path / "installed/tfm_lib/docs/transformer.py").is_file()  # what lesson 07 prints
     assert (tmp_path / "installed/tfm_lib/show/js/model.js").is_file()  # what controls run
+    assert (tmp_path / "installed/tfm_lib/ask/js/quiz.js").is_file()
     code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
