@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,12 +42,6 @@ def lessons(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(module, "LESSONS", [SimpleNamespace(number=name[:2], name=name) for name in ("01_x", "02_y")])
     return tmp_path
-
-
-def all_widgets(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from all_widgets(child)
 
 
 # ----------------------------------------------------------------------------------------------------
