@@ -85,7 +85,7 @@ flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flas
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 	@$(RUN) -m tfm_lib reset -- $(if $(call given,LESSON),"$$LESSON",$(error Which lesson? make reset LESSON=03))
 
-progress: $(READY) ## how far you are in the exercises of each lesson
+progress: $(READY) ## how far you are in the exercises and questions of each lesson
 	@$(RUN) -m tfm_lib progress
 
 student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/

@@ -46,9 +46,11 @@ OLDER = """
 """
 RUNTIMES = {version: (version, NEWEST) for version in ("3.11", "3.12", "3.13", "3.14")} | {"2026.01": ("3.12", OLDER)}
 # Turns every knob of every control to both ends, adds a word to every text, presses every button: words or picture
-# answer each of them.
+# answer each of them. And what is chosen in a quiz is there when its cell is run again.
 TURN = """\
+import os
 from ipywidgets import HTML, Button, HTMLMath, Image, Textarea
+from tfm_lib.ask.quiz import quiz
 from tfm_lib.show.live import Live
 
 def parts(widget):
@@ -76,6 +78,15 @@ for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
         else:
             continue
         assert len(answers) > before, f"nothing answers {part}"
+
+os.environ.pop("TFM_NO_PROGRESS", None)
+for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
+    if getattr(live.widget, "name", None) != "lessonQuiz":
+        continue
+    lesson, part = live.widget.data["name"].split()
+    about = {"lesson": lesson, "opening": part == "opening", "deeper": part == "deeper"}
+    quiz(**about).widget.kept = {live.widget.data["questions"][0]["key"]: "A"}
+    assert quiz(**about).widget.kept, f"{lesson} keeps no answer"
 """
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,12 +42,6 @@ def lessons(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     monkeypatch.setattr(module, "LESSONS", [SimpleNamespace(number=name[:2], name=name) for name in ("01_x", "02_y")])
     return tmp_path
-
-
-def all_widgets(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from all_widgets(child)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -386,6 +379,7 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
     assert (tmp_path / "installed/tfm_lib/docs/transformer.py").is_file()  # what lesson 07 prints
     assert (tmp_path / "installed/tfm_lib/show/js/model.js").is_file()  # what controls run
+    assert (tmp_path / "installed/tfm_lib/ask/js/quiz.js").is_file()
     code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
     there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
     found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()

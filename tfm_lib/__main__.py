@@ -175,7 +175,7 @@ def flashcards(args: argparse.Namespace) -> None:
 
 
 def progress(args: argparse.Namespace) -> None:
-    """Show how far you are in the exercises of each lesson."""
+    """Show how far you are in the exercises and questions of each lesson."""
     from tfm_lib.ask.checks import progress
 
     progress(args.dir)
@@ -232,7 +232,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("lesson", help='its number or name, such as "03"')
     command.set_defaults(run=reset)
 
-    command = commands.add_parser("progress", help="how far you are in the exercises of each lesson")
+    command = commands.add_parser("progress", help="how far you are in the exercises and questions of each lesson")
     command.add_argument("--dir", type=Path, default=MY_LESSONS, help="where they were done (my_lessons)")
     command.set_defaults(run=progress)
 
