@@ -533,15 +533,3 @@ def test_a_run_goes_on_only_in_the_model_that_it_trained(tmp_path: Path) -> None
 def test_the_optimizer_is_the_papers_and_fused() -> None:
     defaults = training.make_optimizer(small_model()).defaults
     assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)
-
-
-def test_steps_are_timed_after_one_that_warms_up(monkeypatch):
-    seconds = iter([0.0, *[0.5] * training.TIMED_STEPS, *[100.0] * 9])  # of a step; the first one is for nothing
-    now = [0.0]
-    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
-
-    def take_step(*_: object) -> float:
-        now[0] += next(seconds)
-        return 0.0
-
-    assert training.steps_within(1, small_model(), EXAMPLES, RECIPE, take_step) == 120
