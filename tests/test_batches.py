@@ -98,6 +98,13 @@ def test_cut_texts_are_counted() -> None:
     assert str(examples) == "2 pairs; cut for length: 1 articles, 1 summaries"
 
 
+def test_examples_have_the_ids_of_their_vocabulary() -> None:
+    vocabulary = Vocabulary.of_words(TEXTS)
+    vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id = 7, 8, 9
+    examples = encode_pairs([Pair("the cat", "cat")], vocabulary, 9, 9)
+    assert (examples.pad_id, examples.start_id, examples.eos_id) == (7, 8, 9)
+
+
 def test_the_shift_by_hand() -> None:
     batch = Batch.of([[7, 8, 9], [7]], [[5], [5, 6]])
     assert batch.src.tolist() == [[7, 8, 9], [7, 0, 0]]

@@ -45,6 +45,21 @@ def test_both_rules_at_once_and_the_end_where_nothing_else_is_left():
     assert forbidden([[0, 1, 2]], size=3, no_repeat_ngram_size=1, min_new_tokens=9) == [[0, 1]]
 
 
+def test_a_first_token_a_last_one_and_banned_ones():
+    rules = Rules(first=4, last=2, banned=[0, 3])
+    logits = torch.tensor([[0.3, 0.1, 0.5, 0.9, 0.2]])
+    nothing = -torch.inf
+    one, two = torch.tensor([[1]]), torch.tensor([[1, 4]])
+    assert rules.forbid(logits, one, eos_id=2).tolist() == [[nothing, nothing, nothing, nothing, 0]]
+    assert rules.forbid(logits, one, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
+    assert rules.forbid(logits, two, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
+    free = torch.tensor([[nothing, 0.1, 0.5, nothing, 0.2]])
+    assert torch.equal(rules.forbid(logits, two, eos_id=2), free)
+    again = Rules(banned=[0, 3], renormalized=True).forbid(logits, two, eos_id=2)
+    assert torch.allclose(again, free.log_softmax(-1)) and again.exp().sum().item() == pytest.approx(1)
+    assert torch.equal(Rules(last=2).forbid(logits, one, eos_id=2), logits), "not before the end"
+
+
 def test_logits_are_left_as_they_are():
     logits = torch.randn(2, 6)
     before = logits.clone()

@@ -276,6 +276,13 @@ def test_baselines_made_once_serve_every_test_set(monkeypatch: pytest.MonkeyPatc
             assert evaluate(texts, splits, made=made) == fresh
 
 
+def test_progress_is_shown_only_where_it_is_asked_for(capsys):
+    evaluate(["a", "b"], SPLITS)
+    assert capsys.readouterr().err == ""
+    evaluate(["a", "b"], SPLITS, progress=True)
+    assert "scoring" in capsys.readouterr().err
+
+
 def test_a_lead_is_the_mean_difference_and_its_interval_that_of_drawn_pairs():
     references = [f"a b c {n}" for n in range(40)]
     ours = [f"a b c {n}" if n % 4 else "x" for n in range(40)]  # three quarters are right
