@@ -84,9 +84,10 @@ def write_page(folder: Path, live: Live) -> Path:
     page = folder / "page.html"
     page.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["name"])}</title>'
-        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="control.css">'
+        '<meta name="viewport" content="width=device-width">'
+        '<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="control.css">'
         '<script src="tfm.js"></script><script src="controls.js"></script>'
-        '<body data-theme="auto"><main><h1>Control</h1>'
+        '<body data-theme="auto" style="color: light-dark(#000, #fff); background: light-dark(#fff, #171b20)"><main><h1>Control</h1>'
         f'<div class="tfm-control" id="one"><script type="application/json">{data}</script></div></main>',
         encoding="utf-8",
     )
