@@ -7,14 +7,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.softmax_controls import softmax_temperature
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
+MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "mask": lambda: mask_control(MASKED, ["heavy", "rain", "floods", "the", "bridge", "[pad]"]),
     "softmax_temperature": softmax_temperature,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -32,7 +32,7 @@ _MOVED = {
     "choices": ("next_token",),
     **{name: (f"show.{name}",) for name in ("figure", "plots", "drawings", "live", "newsdesk")},
     "controls": ("show.screen",),
-    "widgets": ("show.softmax_controls",),
+    "widgets": ("show.softmax_controls", "show.mask_control"),
     "clocks": ("show.sinusoid_control",),
     "watching": ("show.live_curve",),
     "summarizing": ("show.summarizer_controls",),
