@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
@@ -15,6 +17,7 @@ from tfm_lib.show.beam_control import beam_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
@@ -29,11 +32,13 @@ INNS = (
 WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 # Of a city that the vocabulary lacks.
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
+MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS: dict[str, Callable[[], Live]] = {
     "architecture_control": lambda: architecture_control(*newsroom_model()),
     "heads_control": lambda: heads_control(*newsroom_model()),
     "query_among_keys": query_among_keys,
     "sinusoid_control": sinusoid_control,
+    "mask_control": lambda: mask_control(MASKED, ["heavy", "rain", "floods", "the", "bridge", "[pad]"]),
     "softmax_temperature": softmax_temperature,
     "attention_control": lambda: attention_control(*newsroom_model()),
     "decoding_control": lambda: decoding_control(*newsroom_model(), TAMPA, "flood displaces 14 residents in"),
@@ -87,7 +92,8 @@ def write_page(folder: Path, live: Live) -> Path:
         '<meta name="viewport" content="width=device-width">'
         '<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="control.css">'
         '<script src="tfm.js"></script><script src="controls.js"></script>'
-        '<body data-theme="auto" style="color: light-dark(#000, #fff); background: light-dark(#fff, #171b20)"><main><h1>Control</h1>'
+        '<body data-theme="auto" style="color: light-dark(#000, #fff); background: light-dark(#fff, #171b20)">'
+        "<main><h1>Control</h1>"
         f'<div class="tfm-control" id="one"><script type="application/json">{data}</script></div></main>',
         encoding="utf-8",
     )

@@ -3,31 +3,19 @@
 import math
 from collections.abc import Mapping
 
-import numpy as np
 import torch
-from ipywidgets import Checkbox, IntSlider
-from torch import Tensor
 
-from tfm_lib.masks import causal_mask, length_mask, masked_softmax
 from tfm_lib.show.control import control, minus
 from tfm_lib.show.figure import (
     COLORS,
     INK,
-    MASK,
     MEANING,
-    PALE,
     QUIET,
-    SEQUENTIAL,
     Figure,
-    finite_array,
-    label_texts,
     quoted,
     style,
-    token_grid,
 )
 from tfm_lib.show.live import Live
-from tfm_lib.show.screen import KNOB, Layout
-from tfm_lib.show.screen import control as old_control
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 WIDTH = 64  # to begin with
@@ -131,68 +119,3 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
     data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
     return control("queryAmongKeys", data, figure)
-
-
-@style()
-def mask_control(scores: Tensor, words: list[str]) -> Live:
-    """Hide keys of a self-attention by a valid length and by the causal mask: the mask, and the weights that it leaves.
-
-    scores (T, S) with T = S, of the words. Raises ValueError for another shape, for scores that are not finite, and
-    for more than 10 words, whose weights could not be read.
-    """
-    length = len(finite_array(scores, "scores", "T, S"))
-    if scores.shape[1] != length or length > 10:
-        raise ValueError(f"scores have shape {tuple(scores.shape)}; wanted (T, S) with T = S and at most 10 words")
-    labels = label_texts(words, length, "words")
-    names = quoted(labels)
-    # Both masks hide something at first: a page without a kernel shows only this.
-    valid = IntSlider(max(length - 1, 1), min=0, max=length, description="valid length", **KNOB)
-    causal = Checkbox(True, description="causal", **KNOB)
-
-    def look() -> tuple[tuple[np.ndarray, np.ndarray], str]:
-        mask = length_mask(torch.tensor([valid.value]), length)[0, 0].expand(length, length)  # (T, S)
-        if causal.value:
-            mask = mask & causal_mask(length)[0, 0]
-        weights = masked_softmax(scores.detach().float(), mask).numpy()
-        last, sees = weights[-1], int(mask[-1].sum())
-        alike = sees > 1 and last.max() - last[mask[-1].numpy()].min() < 1e-6
-        most = "at all of them alike" if alike else f"most at {names[int(last.argmax())]}"
-        message = f"Valid length {valid.value}, {'causal' if causal.value else 'not causal'}: "
-        message += f"{int(mask.sum())} of {mask.numel()} pairs may attend. "
-        message += (
-            f"The query {names[-1]} sees {sees} {'key' if sees == 1 else 'keys'} and looks {most}, "
-            f"with weight {last.max():.2f}. Hidden keys get exactly 0."
-            if sees
-            else "No query sees a key, and every weight is 0."
-        )
-        return (mask.numpy(), weights), message
-
-    def lay_out(figure: Figure) -> Layout:
-        left, right = figure.subplots(1, 2)
-        side = 2.5 / length
-        empty = np.zeros((length, length))
-        edges = np.arange(length + 1) - 0.5
-        cells = {"vmin": 0, "vmax": 1, "edgecolor": PALE, "linewidth": 1}
-        allowed = left.pcolormesh(edges, edges, empty, cmap=MASK, **cells)
-        signs = [
-            left.plot([], [], sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)[0]
-            for role, sign in (("allowed", "o"), ("hidden", "x"))
-        ]
-        shades = right.pcolormesh(edges, edges, empty, cmap=SEQUENTIAL, **cells)
-        numbers = [right.text(s, t, "", ha="center", va="center", size=8) for t in range(length) for s in range(length)]
-        for axes, title in ((left, "mask"), (right, "weights")):
-            token_grid(axes, labels, labels, (side, side))
-            axes.set(title=title, xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
-        right.set(yticklabels=[], ylabel="")
-
-        def update(mask: np.ndarray, weights: np.ndarray) -> None:
-            allowed.set_array(mask)
-            shades.set_array(weights)
-            for sign, pairs in zip(signs, (mask, ~mask), strict=True):
-                sign.set_data(*np.nonzero(pairs)[::-1])
-            for number, weight in zip(numbers, weights.flat, strict=True):
-                number.set(text=f"{weight:.2f}" if weight else "0", color=INK if weight < 0.63 else "white")
-
-        return Layout([allowed, *signs, shades, *numbers], update)
-
-    return old_control(3.4, look, lay_out, valid, causal)

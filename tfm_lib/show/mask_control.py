@@ -1,0 +1,83 @@
+"""The mask builder of lesson 02: allow and hide pairs of a self-attention, and see the weights that are left."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+from tfm_lib.show.control import control
+from tfm_lib.show.figure import (
+    INK,
+    MASK,
+    MEANING,
+    PALE,
+    SEQUENTIAL,
+    Figure,
+    finite_array,
+    label_texts,
+    quoted,
+    style,
+    token_grid,
+)
+from tfm_lib.show.live import Live
+
+
+@style()
+def mask_control(scores: Tensor, words: list[str]) -> Live:
+    """Build a mask for a self-attention, cell by cell, of a valid length and of the causal mask; its weights follow.
+
+    scores (T, S) with T = S, of the words. Raises ValueError for another shape, for scores that are not finite, and
+    for more than 10 words, whose weights could not be read.
+    """
+    values = finite_array(scores, "scores", "T, S").round(6)
+    length = len(values)
+    if values.shape[1] != length or length > 10:
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; wanted (T, S) with T = S and at most 10 words")
+    labels = label_texts(words, length, "words")
+    names = quoted(labels)
+    # Both masks hide something at first: a page without a kernel shows only this.
+    valid = max(length - 1, 1)
+    mask = length_mask(torch.tensor([valid]), length)[0, 0] & causal_mask(length)[0, 0]  # (S,) & (T, S) -> (T, S)
+    weights = masked_softmax(torch.from_numpy(values), mask).numpy()
+    figure = _picture(mask.numpy(), weights, labels, _words(valid, mask.numpy(), weights, names))
+    data = {"scores": values.tolist(), "labels": labels, "names": names, "length": valid}
+    return control("maskControl", data, figure)
+
+
+def _words(valid: int, mask: np.ndarray, weights: np.ndarray, names: list[str]) -> str:
+    """What mask_control.js says of the masks to begin with."""
+    last, seen = weights[-1], np.flatnonzero(mask[-1])
+    best = [names[key] for key in seen if last[key] > last.max() - 1e-6]
+    looks = f"most at {' and '.join([', '.join(best[:-1]), best[-1]] if len(best) > 1 else best)}"
+    if len(best) == len(seen):
+        looks = f"at nothing but {best[0]}" if len(seen) == 1 else "at all of them alike"
+    return (
+        f"{f'Valid length {valid}, causal' if valid < len(names) else 'Causal'}: {mask.sum()} of {mask.size} pairs may "
+        f"attend. The last query, {names[-1]}, sees {len(seen)} {'key' if len(seen) == 1 else 'keys'} and looks "
+        f"{looks}, with weight {_two_digits(last.max())}{' each' if len(best) > 1 else ''}. "
+        f"{'Nothing is hidden.' if mask.all() else 'Hidden keys get exactly 0.'}"
+    )
+
+
+def _two_digits(weight: float) -> str:
+    """Halves up, as in mask_control.js."""
+    return f"{weight + 1e-9:.2f}"
+
+
+def _picture(mask: np.ndarray, weights: np.ndarray, labels: list[str], message: str) -> Figure:
+    figure = Figure(message, 3.4)
+    left, right = figure.subplots(1, 2)
+    side = 2.5 / len(labels)
+    edges = np.arange(len(labels) + 1) - 0.5
+    for axes, title, cells, colors in ((left, "mask", mask, MASK), (right, "weights", weights, SEQUENTIAL)):
+        axes.pcolormesh(edges, edges, cells, cmap=colors, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
+        token_grid(axes, labels, labels, (side, side))
+        axes.set(title=title, xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
+    for role, sign, pairs in (("allowed", "o", mask), ("hidden", "x", ~mask)):
+        query, key = np.nonzero(pairs)
+        left.plot(key, query, sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
+    for (query, key), weight in np.ndenumerate(weights):
+        text, color = _two_digits(weight) if weight else "0", INK if weight < 0.63 else "white"
+        right.text(key, query, text, ha="center", va="center", size=8, color=color)
+    right.set(yticklabels=[], ylabel="")
+    return figure
