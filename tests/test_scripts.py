@@ -6,7 +6,7 @@ from base64 import b64decode
 import pytest
 
 from tfm_lib.pretrained import SHIPPED
-from tfm_lib.show.scripts import DECLARED, MODEL, all_scripts, classic_script, module, weights_script
+from tfm_lib.show.scripts import CSS, DECLARED, MODEL, all_scripts, classic_script, module, weights_script
 
 
 @pytest.fixture
@@ -45,3 +45,16 @@ def test_the_scripts_can_be_joined_and_ask_nobody():
         source = source.replace("http://www.w3.org/", "")  # names of SVG and HTML, which nobody asks for
         found = re.findall(r"^(?:import|export)\b|\b(?:fetch|XMLHttpRequest|WebSocket|https?)\b|import\(", source, re.M)
         assert found == [], name
+
+
+def test_every_rule_of_the_style_sheet_ends_before_the_next_begins():
+    """A browser says nothing where a brace is missing, and all that follows is lost."""
+    source, inside = re.sub(r"/\*.*?\*/", "", CSS.read_text(encoding="utf-8"), flags=re.DOTALL), []
+    for head, brace in re.findall(r"([^{}]*)([{}])", source):
+        if brace == "{":
+            assert all(outer.startswith("@") for outer in inside), f"{head.strip()} begins within {inside[-1]}"
+            inside.append(head.strip())
+        else:
+            assert inside, "a brace closes nothing"
+            inside.pop()
+    assert inside == []
