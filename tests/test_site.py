@@ -152,7 +152,7 @@ def test_every_control_is_known_by_the_name_of_its_cell():
                 found |= called
                 named = cell.id.startswith("control-") and pages.alt_texts(cell) != []
                 assert named == bool(called), f"{path.name}: {cell.id}"
-    assert found == controls == CONTROLS.keys() and len(found) > 12
+    assert found == controls == CONTROLS.keys()
 
 
 @pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])

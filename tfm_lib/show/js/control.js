@@ -234,7 +234,8 @@ function rowsOfText(headings, count) {
 function inNotebook(controls) {
   return {
     render({ model, el }) {
-      const root = element("div", { class: "tfm-control" });
+      // JupyterLab would take arrow keys for steps from cell to cell, and Enter for the wish to edit one.
+      const root = element("div", { class: "tfm-control", "data-lm-suppress-shortcuts": "true" });
       el.append(root);
       const bytes = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
       const shipped = Object.fromEntries(
