@@ -234,8 +234,8 @@ function rowsOfText(headings, count) {
 function inNotebook(controls) {
   return {
     render({ model, el }) {
-      // JupyterLab would take arrow keys for steps from cell to cell, and Enter for the wish to edit one.
-      const root = element("div", { class: "tfm-control", "data-lm-suppress-shortcuts": "true" });
+      // What JupyterLab does with arrow keys and Enter would keep them from native knobs.
+      const root = element("div", { class: "tfm-control", onkeydown: (event) => event.stopPropagation() });
       el.append(root);
       const bytes = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
       const shipped = Object.fromEntries(
