@@ -199,7 +199,7 @@ def test_hints_are_folded_and_claims_are_not_seen(tab):
         assert page.locator("article details[open]").count() == 0
         folded += page.locator("article details").count()
         seen = page.locator("article").inner_text()
-        assert "claim:" not in seen.replace("look for claim", "") and "<!--" not in seen
+        assert "claim: " not in seen.replace("look for claim", "") and "<!--" not in seen
     assert folded > 20 * len(LESSONS)
     answer = page.locator("article details:not(.hide)").last
     assert not answer.locator("p").first.is_visible()
@@ -270,7 +270,7 @@ def test_controls_run_in_place_of_their_pictures(tab, viewport):
         assert len(roots) == sum(ON_PAGES in output.get("data", {}) for output in outputs), path
         for root in roots:
             assert page.locator(".cell_output", has=root).locator("img:visible").count() == 0
-            knob, before = root.locator("input:visible, button:enabled:visible").first, root.evaluate(STATE)
+            knob, before = root.locator(":is(input, textarea, button:enabled, [role=button]):visible").first, root.evaluate(STATE)
             turn(root, knob)
             assert root.evaluate(STATE) != before, path
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], path
