@@ -19,7 +19,6 @@ from tests.proof import outputs
 from tests.test_quiz import all_widgets, bundles
 from tfm_lib.batches import Examples
 from tfm_lib.decoding import greedy, token_log_probs
-from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import AFTER, BEFORE, EVENTS, MOST_WORDS, NUMBERS, PEOPLE, PLACES
 from tfm_lib.positions import sinusoidal_table
@@ -29,18 +28,15 @@ from tfm_lib.show.live import VIEW, Live, caption
 from tfm_lib.show.live_curve import live_curve
 from tfm_lib.show.newsdesk import Desk, story_tokens
 from tfm_lib.show.sinusoid_control import sinusoid_control
-from tfm_lib.show.softmax_controls import mask_control, query_among_keys, softmax_temperature
+from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.summarizer_controls import MOST_TOKENS, NextWord, attention_control, decoding_control, go_on
 from tfm_lib.tracing import record_attention
 from tfm_lib.training import Recipe, train
 from tfm_lib.vocabulary import EOS_ID, START_ID
 
-WORDS = ["heavy", "rain", "flooded", "the", "old", "bridge"]
-SCORES = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS = {
     "softmax": softmax_temperature,
     "query": query_among_keys,
-    "mask": lambda: mask_control(SCORES, WORDS),
     "sinusoids": sinusoid_control,
 }
 # What a keyboard can turn: sliders by arrow keys, the others by arrow keys, space or letters.
@@ -246,30 +242,6 @@ def test_the_query_says_its_weights_by_dot_product_and_by_distance():
     assert words.endswith("The score is minus half of the squared distance.")
 
 
-def test_the_mask_says_who_is_seen():
-    hand = Hand(mask_control(torch.zeros(4, 4), list("abcd")))
-    # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
-    assert hand.words.startswith("Valid length 3, causal: 9 of 16 pairs may attend. The query “d” sees 3 keys")
-    words = hand.turn(causal=False, length=4)
-    assert words.startswith("Valid length 4, not causal: 16 of 16 pairs may attend. The query “d” sees 4 keys")
-    assert "and looks at all of them alike, with weight 0.25." in words
-    words = hand.turn(causal=True, length=2)
-    # Rows see 1, 2, 2, 2 keys.
-    assert words.startswith("Valid length 2, causal: 7 of 16 pairs may attend. The query “d” sees 2 keys")
-    assert "with weight 0.50. Hidden keys get exactly 0." in words
-    assert "sees 1 key and looks most at “a”, with weight 1.00" in hand.turn(length=1)
-    words = hand.turn(length=0)
-    assert words == "Valid length 0, causal: 0 of 16 pairs may attend. No query sees a key, and every weight is 0."
-
-
-def test_the_mask_weighs_what_is_left_as_the_lesson_does():
-    hand = Hand(mask_control(SCORES, WORDS))
-    words = hand.turn(causal=True, length=5)
-    mask = causal_mask(6)[0, 0] & (torch.arange(6) < 5)
-    weights = SCORES.masked_fill(~mask, -torch.inf).softmax(-1)[-1]
-    assert f"looks most at “{WORDS[int(weights.argmax())]}”, with weight {weights.max():.2f}" in words
-
-
 def test_the_sinusoids_say_how_far_hands_turn_and_that_the_position_does_not_matter():
     hand = Hand(sinusoid_control())
     words = hand.turn(width=16, position=40, offset=3)
@@ -294,13 +266,6 @@ def test_the_sinusoids_say_how_far_hands_turn_and_that_the_position_does_not_mat
         (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),
         (lambda: query_among_keys({"a": (1, 2, 3), "b": (1, 2, 3)}), "two numbers"),
-        (
-            lambda: mask_control(torch.zeros(2, 3), ["a", "b"]),
-            r"scores have shape \(2, 3\); wanted \(T, S\) with T = S",
-        ),
-        (lambda: mask_control(torch.zeros(11, 11), list("abcdefghijk")), "at most 10 words"),
-        (lambda: mask_control(torch.zeros(1, 2, 2), ["a", "b"]), r"scores has shape \(1, 2, 2\)"),
-        (lambda: mask_control(torch.zeros(2, 2), ["a"]), "words has 1 labels; wanted a list of 2"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(make, message):
