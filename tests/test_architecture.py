@@ -109,7 +109,6 @@ LONGER = {
     "figure": "its table of colors belongs to its style",
     "plots": "controls will leave it",
     "drawings": "three drawings, all of it coordinates",
-    "softmax_controls": "to be written anew",
 }
 
 

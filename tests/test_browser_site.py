@@ -270,7 +270,10 @@ def test_controls_run_in_place_of_their_pictures(tab, viewport):
         assert len(roots) == sum(ON_PAGES in output.get("data", {}) for output in outputs), path
         for root in roots:
             assert page.locator(".cell_output", has=root).locator("img:visible").count() == 0
-            knob, before = root.locator(":is(input, textarea, button:enabled, [role=button]):visible").first, root.evaluate(STATE)
+            knob, before = (
+                root.locator(":is(input, textarea, button:enabled, [role=button]):visible").first,
+                root.evaluate(STATE),
+            )
             turn(root, knob)
             assert root.evaluate(STATE) != before, path
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], path

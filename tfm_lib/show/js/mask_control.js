@@ -77,7 +77,8 @@ function maskControl(root, { scores, labels, names, length }) {
       set(ground, { style: `fill: var(${allowed ? "--tfm-blue-fill" : "--tfm-empty"})` });
       set(sign, allowed ? signs.dot : signs.cross);
       set(shaded, { style: shade(weights[t][s]) });
-      set(number, { text: weights[t][s] ? twoDigits(weights[t][s]) : "0", style: onShade(weights[t][s]) });
+      const text = weights[t][s] ? twoDigits(weights[t][s]) : "0";
+      set(number, { text: side < 34 ? text.replace(/^0(?=\.)|\.00$/, "") : text, style: onShade(weights[t][s]) });
     }));
     const written = own ? "your own mask" : maskCode(state, count);
     const title = own ? "Your own mask" : maskName(state, count);
@@ -144,7 +145,7 @@ function maskSide(labels) {
 }
 
 function maskLabelWidth(labels) {
-  return Math.max(44, ...labels.map((label) => 7 * Math.min(14, label.length) + 10));
+  return Math.max(44, ...labels.map((label) => 7.5 * Math.min(10, label.length) + 10));
 }
 
 function maskSigns(side) {
@@ -160,8 +161,8 @@ function maskSigns(side) {
 /** A grid of queries by keys with the words around it. make(t, s): the content of a cell, a <g>. */
 function maskCells(labels, side, make) {
   const left = maskLabelWidth(labels);
-  const short = labels.map((text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text));
-  const upright = Math.max(...short.map((text) => 7 * text.length)) > side, top = upright ? left + 8 : 36;
+  const short = labels.map((text) => (text.length > 10 ? `${text.slice(0, 9)}…` : text));
+  const upright = short.some((text) => 7 * text.length > side), top = upright ? left + 16 : 36;
   const place = (index) => index * side + 1, middle = (index) => (index + 0.5) * side;
   const word = (text, x, y, more) => element("text", { x, y, "aria-hidden": "true", ...more }, text);
   const axis = { class: "tfm-quiet" }, turned = (x, y) => ({ transform: `rotate(-90 ${x} ${y})` });
