@@ -153,3 +153,13 @@ def test_colors_follow_the_scheme(browser, tmp_path):
         light = root.locator("canvas").evaluate("canvas => canvas.toDataURL()")
         root.page.emulate_media(color_scheme="dark")
         assert root.locator("canvas").evaluate("canvas => canvas.toDataURL()") != light
+
+
+def test_the_encoder_stands_on_the_left_above_the_story(browser, tmp_path):
+    with opened(browser, tmp_path, architecture_control(MODEL, VOCABULARY)) as root:
+        places = {}
+        for label in ("Memory", "Softmax", "↑ story", "↑ summary so far"):
+            box = root.locator("svg text", has_text=label).first.bounding_box()
+            places[label] = box["x"] + box["width"] / 2
+    left, right = places["↑ story"], places["↑ summary so far"]
+    assert left < right and abs(places["Memory"] - left) < 5 and abs(places["Softmax"] - right) < 5
