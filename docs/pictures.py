@@ -25,12 +25,12 @@ from docs.reading import (
     PICTURED,
     Reading,
     animation_words,
-    percent,
     picture_words,
     probability,
     read,
 )
 from tfm_lib.newsroom import SLOTS
+from tfm_lib.show.control import percent
 from tfm_lib.show.figure import COLORS, QUIET, style
 
 HERE = Path(__file__).resolve().parent

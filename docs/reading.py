@@ -10,6 +10,7 @@ from torch import Tensor
 from tfm_lib.decoding import evaluating, greedy
 from tfm_lib.newsroom import read_slots
 from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.control import percent
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
 from tfm_lib.tracing import record_attention
 
@@ -67,13 +68,6 @@ def read(event: str, text: str) -> Reading:
 def probability(reading: Reading) -> float:
     """That of the whole summary: the product over its tokens."""
     return math.prod(best[0][1] for best in reading.best)
-
-
-def percent(p: float) -> str:
-    """With one decimal, but never a 0 or a 100 that it is not."""
-    if 0.0005 <= p < 0.9995:
-        return f"{100 * p:.1f} %"
-    return "< 0.1 %" if p < 0.5 else "> 99.9 %"
 
 
 def picture_words(reading: Reading) -> str:

@@ -1,7 +1,5 @@
 """The control of the whole model shows what PyTorch computes: every box, every number, and the way to its lesson."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
@@ -18,14 +16,6 @@ UNKNOWN = "A zebra ran through Lima on Friday, said Omar Haddad. It rained!"
 MODEL, VOCABULARY = newsroom_model()
 NAMES = [box.name for column in boxes(MODEL.config).values() for box in column]
 SHOWN = "root => root.shown"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def press(root, name: str) -> dict:

@@ -1,6 +1,5 @@
 """The control of beam search does what tfm_lib.beam does, step by step."""
 
-from collections.abc import Iterator
 from copy import deepcopy
 
 import pytest
@@ -33,14 +32,6 @@ class Watched(Writer):
     def select(self, rows):
         super().select(rows)
         self.texts = [self.texts[row] for row in rows.tolist()]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def turn(root, width, penalty, step):

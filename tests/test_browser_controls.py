@@ -5,7 +5,6 @@ names a folder, pictures and a table of times are left there.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from tfm_lib.show.live import ON_PAGES
 pytestmark = pytest.mark.browser
 FRAME, WITH_MODEL = 16, 50  # milliseconds, the goals of a median
 every_control = pytest.mark.parametrize("name", CONTROLS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
-
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The learning curve of lesson 07 grows while a real run sends its losses, as the widget of a notebook gets them."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,6 @@ WATCH = """(root, data) => {
         told.forEach((act) => act());
     };
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def as_on_a_page(curve: LiveCurve) -> Live:

@@ -1,7 +1,5 @@
 """The control of lesson 03 shows the weights that the model computes, and the favorites that follow from them."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -12,14 +10,6 @@ from tfm_lib.show.scripts import all_scripts, module
 from tfm_lib.tracing import record_attention
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 @pytest.mark.parametrize("story", [STORY, "The mayor of Oslo said on Monday that the zebras of the zoo are well."])

@@ -111,14 +111,6 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
         process.wait(30)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
-
-    with chromium() as running:
-        yield running
-
-
 @pytest.fixture
 def page(browser, lab) -> Iterator:
     """A tab of its own for each lesson, whose kernel ends with it; it may ask nobody but JupyterLab."""

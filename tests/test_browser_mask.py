@@ -14,14 +14,6 @@ WORDS = ["a", "b", "c", "d", "e", "f"]
 CELL = "query “{}”, key “{}”: "
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
-
-
 @pytest.fixture
 def root(browser, tmp_path) -> Iterator:
     with opened(browser, tmp_path, mask_control(MASKED, WORDS)) as opened_root:

@@ -86,14 +86,6 @@ def stories(name: str) -> list[Told]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
-
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def page(browser, tmp_path_factory) -> Iterator:
     """A page in a folder, with classic scripts alone: the functions are in `tfm`, the models in `shipped`."""
     folder = tmp_path_factory.mktemp("page")

@@ -1,6 +1,5 @@
 """The newsroom's controls compute what tfm_lib computes, whatever story is chosen, turned or typed."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.browser
 # Names and a mark that are in no vocabulary; one of the names comes twice.
 TYPED = "Burglar Zaphod Beeblebrox stole <b>six</b> necklaces in Magrathea; on Friday, Beeblebrox was caught."
 WORDS = ".tfm-word-row button:visible"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def shown(root: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The plane of lesson 01: a query is dragged among keys, and what it says and draws is attention as in tfm_lib."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -41,14 +41,6 @@ COVERED = """root => {
     });
     return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def move_to(root: Any, x: float, y: float) -> dict:

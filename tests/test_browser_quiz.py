@@ -16,14 +16,6 @@ from tfm_lib.ask.quiz import quiz
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
-
-
 class Page:
     """What a reader sees of a quiz, and does with it."""
 

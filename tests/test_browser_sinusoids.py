@@ -1,7 +1,6 @@
 """The control of lesson 04 computes and draws the sinusoids of tfm_lib."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,6 @@ PIXELS = """canvas => [canvas.width, canvas.height,
 MIDDLES = """root => [...root.querySelectorAll("[transform] > circle + *, [transform] > rect")].filter(
         e => e.previousSibling?.matches?.("circle[style*=transparent]"))
     .map(e => e.getBoundingClientRect()).map(({x, y, width, height}) => [x + width / 2, y + height / 2])"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def turn_to(root: Any, width: int, position: int, offset: int) -> dict:

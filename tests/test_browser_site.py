@@ -72,14 +72,6 @@ def pages() -> list[Path]:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium  # here, since the other tests are collected where there is no Playwright
-
-    with chromium() as running:
-        yield running
-
-
 class Quiet(SimpleHTTPRequestHandler):
     """Serves the pages as a web host does, and says nothing."""
 

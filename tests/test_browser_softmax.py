@@ -1,7 +1,6 @@
 """The controls of lesson 01 compute what tfm_lib computes."""
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -10,14 +9,6 @@ from tests.controls import opened
 from tfm_lib.show.softmax_controls import softmax_temperature
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from tests.browser import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def test_temperature_and_width_of_the_softmax(browser, tmp_path):
