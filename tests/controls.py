@@ -85,7 +85,7 @@ def write_page(folder: Path, live: Live) -> Path:
     for name, text in sources.items():
         (folder / f"{name}.js").write_text(text, encoding="utf-8")
     (folder / "control.css").write_bytes(CSS.read_bytes())
-    data = json.dumps(about, sort_keys=True).replace("<", "\\u003c")  # sorted, as in a stored notebook
+    data = json.dumps(about).replace("<", "\\u003c")
     page = folder / "page.html"
     page.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["name"])}</title>'

@@ -31,7 +31,7 @@ WATCH = """(root, data) => {
 
 def as_on_a_page(curve: LiveCurve) -> Live:
     """The curve as it stands, which no page shows, but a tab of a test."""
-    about = {"name": "liveCurve", "data": curve.widget.data, "weights": []}
+    about = {"name": "liveCurve", "data": json.dumps(curve.widget.data), "weights": []}
     return Live(curve.widget, {**curve.data, ON_PAGES: about})
 
 

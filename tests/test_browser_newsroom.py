@@ -58,7 +58,7 @@ def test_the_menus_say_what_stands_in_the_text_and_change_it_there(browser, tmp_
         assert text.input_value() == changed == shown(root)["story"]
         assert " ".join(shown(root)["summary"]) == "popescu steals 60 jewels in lima on monday [eos]"
         assert chosen(root, "story") == "your own"
-        menu(root, "where").select_option("Tampa [unk]")
+        menu(root, "where").select_option("Tampa")
         assert root.locator("mark").all_inner_texts() == ["Tampa"]
         type_story(root, "Anytwo. Two of them. Then six: SIXTEEN came to lima, Sundays and all.")
         assert [chosen(root, name) for name in ("who", "where", "when", "how many")] == [None, "Lima", None, "two"]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tfm_lib.ask.quiz import filled_in
 from tfm_lib.masks import causal_mask
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.mask_control import mask_control
@@ -33,7 +34,7 @@ def test_it_weighs_what_is_left_as_the_lesson_does():
 
 def test_pages_get_the_scores_and_the_words_as_they_are_called():
     live = mask_control(SCORES, ["rain", "rain", "on", "the", "old", "bridge"])
-    about = live.data[ON_PAGES]
+    about = filled_in(live.data[ON_PAGES])
     assert about["name"] == "maskControl" and about["weights"] == [] and about["data"]["length"] == 5
     assert torch.allclose(torch.tensor(about["data"]["scores"]), SCORES, atol=1e-6)
     assert about["data"]["labels"][:2] == ["rain", "rain"] and about["data"]["names"][:2] == [

@@ -324,8 +324,8 @@ def test_a_page_gets_the_questions_of_which_the_lesson_stores_only_the_place(les
     about = filled_in(live.data[ON_PAGES])
     assert about["data"] == live.widget.data and (about["name"], about["weights"]) == ("lessonQuiz", [])
     assert json.loads(json.dumps(about)) == about
-    other = {"name": "softmaxTemperature", "data": {"width": 1}, "weights": []}
-    assert filled_in(other) == other
+    other = {"name": "softmaxTemperature", "data": '{"width": 1}', "weights": []}
+    assert filled_in(other) == {**other, "data": {"width": 1}}
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -122,14 +122,16 @@ def test_a_page_says_what_cannot_be_done_on_it():
 
 def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
     output = picture("It is turned.")
-    output.data[ON_PAGES] = {"name": "turn", "data": {"text": "</script>"}, "weights": []}
+    output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}
     *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
     stored, control = cell.outputs
     assert ON_PAGES not in stored.data and "image/png" in stored.data
     html = control.data["text/html"]
     assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
     data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
-    assert json.loads(data) == {"name": "turn", "data": {"text": "</script>"}, "weights": []}
+    about = json.loads(data)
+    assert about == {"name": "turn", "data": {"z": "</script>", "a": 1}, "weights": []}
+    assert list(about["data"]) == ["z", "a"]  # in the order in which they were given
 
 
 def test_a_quiz_on_a_page_has_its_questions():

@@ -1,5 +1,6 @@
 """The questions of a lesson as a quiz, in its notebook and on its page: choose, read why, choose again."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -48,7 +49,7 @@ def quiz_data(lesson: str, part: str) -> dict[str, Any]:
 
 def filled_in(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a page builds a control from. Of a quiz the lesson stores only the place: here come its questions."""
-    return {**about, "data": quiz_data(**about["data"])} if about["name"] == NAME else dict(about)
+    return {**about, "data": quiz_data(**about["data"]) if about["name"] == NAME else json.loads(about["data"])}
 
 
 def _questions(lesson: str, part: str) -> list[Question]:

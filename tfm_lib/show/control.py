@@ -1,5 +1,6 @@
 """What brings a control of js/ to a reader: a widget in notebooks, its data for pages, and a picture for both."""
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,9 @@ def control(
 
     bundle, about = figure._repr_mimebundle_()
     if {*(weights or {})} <= {*SHIPPED}:
-        bundle[ON_PAGES] = {"name": name, "data": dict(data), "weights": sorted(weights or {})}
+        # As text: a stored notebook sorts the names of whatever is not.
+        text = json.dumps(dict(data), ensure_ascii=False)
+        bundle[ON_PAGES] = {"name": name, "data": text, "weights": sorted(weights or {})}
     return Live(Control(name, data, weights), bundle, about)
 
 

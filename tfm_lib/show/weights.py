@@ -1,5 +1,6 @@
 """A model as the JavaScript in a notebook or on a page reads it."""
 
+import json
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,14 +8,32 @@ from tempfile import TemporaryDirectory
 import torch
 
 from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
+from tfm_lib.copying import CopyingTransformer
 from tfm_lib.model import Transformer
 from tfm_lib.vocabulary import Vocabulary
 
 SHIPPED = ("newsroom", "newsroom_copying")  # what pages have, too
 
+# What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
+KIND = {
+    "norm_first": True,
+    "activation": "relu",
+    "positions": "sinusoidal",
+    "interleaved": True,
+    "position_offset": 0,
+    "embed_scale": None,
+    "embed_norm": False,
+    "tied": True,
+    "logits_bias": False,
+}
+
 
 def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
-    """A name and a checkpoint in half precision: that of the file which ships, if it is this model's; else "own"."""
+    """A name and a checkpoint in half precision: that of the file which ships, if it is this model's; else "own".
+
+    Raises ValueError for a model or a vocabulary of another kind than those that ship.
+    """
+    _check(model, vocabulary)
     for name in SHIPPED:
         file = Path(__file__).parents[1] / f"{name}.safetensors"
         tensors = load_checkpoint(file).model.state_dict()
@@ -25,3 +44,18 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
         path = Path(folder, "own.safetensors")
         save_checkpoint(path, deepcopy(model).half(), vocabulary)
         return "own", path.read_bytes()
+
+
+def _check(model: Transformer, vocabulary: Vocabulary) -> None:
+    found = {name: getattr(model.config, name) for name, value in KIND.items() if getattr(model.config, name) != value}
+    if type(model) not in (Transformer, CopyingTransformer):
+        found["model"] = type(model).__name__
+    if type(vocabulary) is not Vocabulary or json.loads(vocabulary.to_json())["model"]["type"] != "WordLevel":
+        found["vocabulary"] = "not one of words"
+    if found:
+        told = ", ".join(f"{name}={value!r}" for name, value in found.items())
+        wanted = ", ".join(f"{name}={value!r}" for name, value in KIND.items())
+        raise ValueError(
+            f"controls run models of the newsroom's kind only, got {told}; wanted a Transformer or CopyingTransformer "
+            f"with Vocabulary.of_words, trained with {wanted}"
+        )

@@ -6,15 +6,13 @@ const BOX_COLORS = {
 };
 const SIZES = { H: "heads", S: "story", T: "summary", D: "numbers a word", V: "vocabulary" };
 
-const MODEL_SIDES = ["encoder", "decoder"]; // from left to right; a stored notebook sorts the names of data
-
 /**
- * Boxes that can be pressed, and the real tensor of the opened one as a heat map. columns: for encoder and decoder their
+ * Boxes that can be pressed, and the real tensor of the opened one as a heat map. columns: for encoder and decoder, from left to right, their
  * boxes from the bottom to the top, {name in PyTorch, label, role, lesson, about}; most: tokens of a summary.
  */
 function architectureControl(root, { story, opened, most, columns, shipped }) {
   const [{ model, vocabulary }] = Object.values(shipped), { num_heads, max_length } = model.config;
-  const found = MODEL_SIDES.flatMap((side) => columns[side].map((box) => ({ ...box, side })));
+  const found = Object.entries(columns).flatMap(([side, column]) => column.map((box) => ({ ...box, side })));
   const state = { box: found.find(({ name }) => name === opened), head: "mean", row: 0, column: 0 };
   let run, view;
 
@@ -162,8 +160,7 @@ function drawModel(columns, press) {
   const layerOf = ({ name }) => name.match(/layers\.\d+/)?.[0] ?? name.includes("embedding");
   const breaks = (column) => column.slice(1).map((box, i) => (layerOf(box) !== layerOf(column[i]) ? gap : 0));
   const high = Math.max(...Object.values(columns).map((column) => column.length * step + sum(breaks(column))));
-  MODEL_SIDES.forEach((side, place) => {
-    const column = columns[side];
+  Object.entries(columns).forEach(([side, column], place) => {
     const left = place ? 184 : 20, middle = left + wide / 2, above = breaks(column), frames = {};
     let y = high - tall;
     column.forEach((box, i) => {

@@ -173,14 +173,14 @@ function scale([low, high], [from, to]) {
   return place;
 }
 
-/** How dark a cell of a weight in [0, 1] is, and the letters on it. */
+/** How dark a cell of a weight in [0, 1] is, and the letters on it, whose contrast is at least 4.5 on each. */
 function shade(weight) {
   const share = Math.round(100 * Math.min(1, Math.max(0, weight)));
   return `fill: color-mix(in oklab, var(--tfm-full) ${share}%, var(--tfm-empty))`;
 }
 
 function onShade(weight) {
-  return `fill: var(${weight < 0.55 ? "--tfm-ink" : "--tfm-on-full"})`;
+  return `fill: light-dark(${weight < 0.63 ? "#000, " : "#fff, "}${weight < 0.54 ? "#fff" : "#000"})`;
 }
 
 /**
@@ -246,7 +246,10 @@ function inNotebook(controls) {
       };
       const keep = { read: () => model.get("kept"), write };
       const take = controls[model.get("name")](root, { ...model.get("data"), shipped }, keep);
-      if (take) model.on("change:data", () => take(model.get("data")));
+      if (!take) return null;
+      const hear = () => take(model.get("data"));
+      model.on("change:data", hear);
+      return () => model.off("change:data", hear); // when the output is cleared
     },
   };
 }
@@ -257,7 +260,7 @@ function inNotebook(controls) {
  */
 async function onPage(controls, root, weights) {
   const { name, data, weights: names } = JSON.parse(root.querySelector("script").textContent);
-  const place = `tfm:${name}:${data.name ?? root.id}`;
+  const place = `tfm:${name}:${data.name}`;
   const quietly = (act) => { // a browser may keep nothing
     try {
       return act();

@@ -15,9 +15,8 @@ function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader 
   const area = element("textarea", { rows: 3, spellcheck: "false", oninput: () => take(false) });
   const note = element("p", { class: "tfm-note", role: "status" });
   const menus = kinds.map(({ name, words }) => {
-    const options = words.map((word) => [word, vocabulary.unknownWords(word).length ? `${word} [unk]` : word]);
     const found = () => wordAmong(words, area.value);
-    const knob = menu(name, options, null, (word) => {
+    const knob = menu(name, words, null, (word) => {
       const { start, end, capital } = found(), text = area.value;
       const written = capital ? word[0].toUpperCase() + word.slice(1) : word;
       set(area, { value: text.slice(0, start) + written + text.slice(end) });

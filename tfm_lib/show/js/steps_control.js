@@ -1,12 +1,9 @@
-// What a headline tells, in the order of steps_control.py; a stored notebook sorts the names of data.
-const TOLD = ["form", "event", "when", "what", "how_many", "who", "where"];
-
 /**
  * Lesson 07: a headline after the steps of a training. data: what benchmarks/newsroom_steps.py has written; step and
  * place to begin with; names of what is told right; enough, the share of stories from which on it counts as learned.
  */
 function stepsControl(root, { steps, story, places, others, curve, looks, step, place, names, enough }) {
-  const state = { step, place }, seen = looks.map((look) => look.step);
+  const state = { step, place }, seen = looks.map((look) => look.step), told = Object.entries(names);
   const show = (turned) => {
     Object.assign(state, turned);
     tell();
@@ -19,7 +16,7 @@ function stepsControl(root, { steps, story, places, others, curve, looks, step, 
   const texts = panel("headline (underlined: not in the right one)",
     line("story", story.article), line("right", story.summary), set(line("wrote", written), { style: "min-height: 2.8em" }));
   const asked = element("span"), nextBars = probabilityBars(looks[0].next[place].length);
-  const rightBars = probabilityBars(TOLD.length);
+  const rightBars = probabilityBars(told.length);
 
   const highest = Math.ceil(Math.max(...curve.loss, ...looks.map((look) => look.loss)));
   const x = scale([0, steps], [24, 346]), y = scale([0, highest], [150, 12]);
@@ -51,7 +48,7 @@ function stepsControl(root, { steps, story, places, others, curve, looks, step, 
     written.replaceChildren(...pieces.map((piece, n) => (n % 2 || right.has(piece) ? piece : element("u", {}, piece))));
     set(asked, { text: before ? `next word after “${before}”` : "first word" });
     nextBars.show(next.map(([name, p]) => ({ name: name === wanted ? `✓ ${name}` : name, p, chosen: name === wanted })));
-    const shares = TOLD.map((key) => ({ name: names[key], p: look.right[key] }));
+    const shares = told.map(([key, name]) => ({ name, p: look.right[key] }));
     rightBars.show(shares.map(({ name, p }) => ({ name: p >= enough ? `✓ ${name}` : name, p })));
     set(marker, { cx: x(look.step), cy: y(look.loss) });
     set(pole, { x1: x(look.step), x2: x(look.step) });
