@@ -2,7 +2,9 @@
 
 import math
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -315,6 +317,75 @@ def test_the_growth_in_the_prose_is_that_of_the_table():
     years = number(SIZES["PaLM"]["year"]) - number(SIZES["BERT-large"]["year"])
     assert (round(growth, -2), years) == (1600, 4)
     assert "From BERT-large to PaLM that is about 1,600 times in four years" in FLAT
+
+
+# ----------------------------------------------------------------------------------------------------
+# 4: what was built since
+
+SINCE = {re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in table(4)}
+NONE = "\N{EN DASH}"
+CONFIGS = {
+    "Mistral 7B": "MistralConfig",
+    "Mixtral 8x7B": "MixtralConfig",
+    "Jamba": "JambaConfig",
+    "ModernBERT-base": "ModernBertConfig",
+    "DeepSeek-V3": "DeepseekV3Config",
+    "gpt-oss-120b": "GptOssConfig",
+    "Qwen3-Next": "Qwen3NextConfig",
+}
+
+
+def config(name: str) -> Any:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed here")
+    return getattr(transformers, name)()
+
+
+def kept(model: Any) -> tuple[int, int]:
+    """The numbers of a token that an attention layer keeps, and those that it would keep with a pair for each head."""
+    heads = model.num_attention_heads
+    if rank := getattr(model, "kv_lora_rank", None):  # one vector for all heads, and a key that has the positions
+        key = model.qk_nope_head_dim + model.qk_rope_head_dim
+        return rank + model.qk_rope_head_dim, heads * (key + model.v_head_dim)
+    width = getattr(model, "head_dim", None) or model.hidden_size // heads
+    return 2 * model.num_key_value_heads * width, 2 * heads * width
+
+
+@pytest.mark.parametrize("name", SINCE)
+def test_what_was_built_since_is_what_its_configuration_says(name):
+    model, row = config(CONFIGS[name]), SINCE[name]
+    assert number(row["layers"]) == model.num_hidden_layers
+    kinds = Counter(getattr(model, "layers_block_type", None) or getattr(model, "layer_types", None) or [])
+    window = getattr(model, "local_attention", None) or getattr(model, "sliding_window", None)
+    if not kinds:
+        kinds = {"sliding_attention" if window else "full_attention": model.num_hidden_layers}
+    assert number(row["that see all"]) == kinds.get("full_attention", 0) + kinds.get("attention", 0)
+    others = {*kinds} - {"full_attention", "attention"}
+    told = {
+        "mamba": "Mamba",
+        "sliding_attention": f"a window of {window:,}" if window else "",
+        "linear_attention": "linear attention",
+    }
+    assert [row["what the others do"]] == ([told[kind] for kind in others] or [NONE])
+    assert row["kept of a token"] == (NONE if name == "ModernBERT-base" else f"{kept(model)[0]:,}")
+    experts = [getattr(model, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")]
+    all_experts = next((count for count in experts if count), None)
+    assert row["experts a token uses"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
+
+
+def test_what_all_heads_would_keep():
+    writing = [name for name in SINCE if name != "ModernBERT-base"]
+    whole = {name: kept(config(CONFIGS[name]))[1] for name in writing}
+    assert whole.pop("DeepSeek-V3") == 40_960 and "for its 128 heads it would be 40,960" in FLAT
+    assert {*whole.values()} == {8_192} and (len(whole), len(writing)) == (5, 6)
+    assert "five of the six that write would keep 8,192 numbers of a token" in FLAT
+    latent = config("DeepseekV3Config")
+    assert (latent.kv_lora_rank, latent.qk_rope_head_dim, latent.num_attention_heads) == (512, 64, 128)
+
+
+def test_one_layer_after_each_five_and_the_best_keys():
+    kinds = config("Gemma3TextConfig").layer_types
+    assert [n % 6 for n, kind in enumerate(kinds, 1) if kind == "full_attention"] == [0] * (len(kinds) // 6)
+    assert f"the best {config('DeepseekV32Config').index_topk:,}" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------

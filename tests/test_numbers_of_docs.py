@@ -107,6 +107,9 @@ PENCIL = "test_landscape.py::test_the_pencil_gives_what_the_table_says"
 PAIRS = "test_landscape.py::test_the_pairs_of_the_table_are_those_of_the_masks"
 SIZES = "test_landscape.py::test_the_page_tells_the_sizes_of_the_picture"
 BUILT = "test_landscape.py::test_biases_and_norms_are_less_than_half_a_percent"
+SINCE = "test_landscape.py::test_what_was_built_since_is_what_its_configuration_says"
+HEADS_KEEP = "test_landscape.py::test_what_all_heads_would_keep"
+BEST_KEYS = "test_landscape.py::test_one_layer_after_each_five_and_the_best_keys"
 MESSAGE = "test_landscape.py::test_the_page_shows_each_picture_with_its_message"
 MINUTES = "test_teaching.py::test_a_row_has_the_minutes_of_its_lesson"
 NAMES = "test_symbol_names.py::test_names_mean_what_their_row_says"
@@ -203,6 +206,21 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "70 billion parameters and four times as much text did better than 280 billion": Cited(
             "Hoffmann et al. 2022, abstract"
         ),
+        "Mistral 7B | 2023 | 32 | 0 | a window of 4,096 | 2,048 |": SINCE,
+        "Mixtral 8x7B | 2024 | 32 | 32 |": SINCE,
+        "| 2,048 | 2 of 8 |": SINCE,
+        "| 32 | 4 | Mamba | 2,048 | 2 of 16 |": SINCE,
+        "| 22 | 8 | a window of 128 |": SINCE,
+        "DeepSeek-V3 | 2024 | 61 | 61 |": SINCE,
+        "| 576 | 8 of 256 |": SINCE,
+        "gpt-oss-120b | 2025 | 36 | 18 | a window of 128 | 1,024 | 4 of 128 |": SINCE,
+        "| 48 | 12 | linear attention | 1,024 | 10 of 512 |": SINCE,
+        "Gemma 3 has one of these after each five": BEST_KEYS,
+        "five of the six that write would keep 8,192 numbers": HEADS_KEEP,
+        "one vector of 512 numbers": HEADS_KEEP,
+        "and 64 for the positions": HEADS_KEEP,
+        "for its 128 heads it would be 40,960": HEADS_KEEP,
+        "the best 2,048": BEST_KEYS,
         "The lessons end with 12": lesson_12_is_the_last,
     },
     "docs/scaling.md": {
