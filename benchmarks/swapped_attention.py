@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.swapped_attention
 
-It takes some eight CPU minutes, and writes swapped_attention.json, which lesson 15 draws and its control quotes.
+It takes some five CPU minutes, and writes swapped_attention.json, which lesson 15 draws and its control quotes.
 """
 
 import json

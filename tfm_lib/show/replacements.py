@@ -121,8 +121,8 @@ REPLACEMENTS = {
     "mean": Replacement(mean),
     "window": Replacement(window, (1, 2, 4, 8, 16), ("encoder", "decoder")),  # story and headline have no places alike
     "top keys": Replacement(top_keys, (1, 2, 4, 8, 16)),
-    "rank": Replacement(rank, (1, 2, 4, 8), ("encoder",)),  # a decoder writes row by row; a row has rank 1
-    "features": Replacement(features, (4, 16, 64, 256, 1024), random=True),
+    "rank": Replacement(rank, (1, 2, 4, 8, 16), ("encoder",)),  # a decoder writes row by row; a row has rank 1
+    "features": Replacement(features, (1, 4, 16, 64, 256), random=True),
     "hashing, 1 round": Replacement(partial(hashing, rounds=1), (2, 4, 8, 16, 32), random=True),
     "hashing, 4 rounds": Replacement(partial(hashing, rounds=4), (2, 4, 8, 16, 32), random=True),
 }
