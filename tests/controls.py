@@ -23,6 +23,7 @@ from tfm_lib.show.sinusoid_control import sinusoid_control
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.steps_control import steps_control
 from tfm_lib.show.summarizer_controls import attention_control, decoding_control
+from tfm_lib.show.swap_attention import swap_attention
 from tfm_lib.show.two_summarizers import two_summarizers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +47,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "beam_control": lambda: beam_control(*newsroom_model(), INNS),
     "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
     "steps_control": steps_control,
+    "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob

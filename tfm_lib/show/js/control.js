@@ -210,8 +210,9 @@ function probabilityBars(count) {
 }
 
 /**
- * Rows of cells under headings, so many at most; what stands under "text" may wrap. `show([[cell, ...], ...], places,
- * strong)` leaves the other places empty, so that nothing below jumps; `strong(row)`: whether a row stands out.
+ * Rows of cells under headings, so many at most; what stands under "text" may wrap, and is text or a list of text and
+ * elements. `show([[cell, ...], ...], places, strong)` leaves the other places empty, so that nothing below jumps;
+ * `strong(row)`: whether a row stands out.
  */
 function rowsOfText(headings, count) {
   const rows = Array.from({ length: count }, () => {
@@ -222,7 +223,11 @@ function rowsOfText(headings, count) {
   const body = element("tbody", {}, ...rows.map((row) => row.made));
   const made = element("table", { class: "tfm-rows" }, element("thead", {}, head), body);
   const show = (shown, places = shown.length, strong = () => false) => rows.forEach((row, n) => {
-    row.cells.forEach((cell, i) => set(cell, { text: shown[n]?.[i] ?? "" }));
+    row.cells.forEach((cell, i) => {
+      const content = shown[n]?.[i] ?? "";
+      if (Array.isArray(content)) cell.replaceChildren(...content);
+      else set(cell, { text: content });
+    });
     set(row.made, { hidden: n >= places, "data-strong": n < shown.length && strong(n) ? "true" : null });
   });
   return { made, show };

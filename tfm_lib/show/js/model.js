@@ -78,29 +78,44 @@ const layerNorm = part((tensors) => {
   });
 });
 
+/** How much each query of a head attends to each key: query (T, K), key (S, K) -> weights (T, S). */
+const attentionWeights = (query, key) =>
+  query.map((one) => softmax(key.map((other) => dot(one, other) / Math.sqrt(one.length))));
+
+let attend = attentionWeights;
+
+/** Run with another way to attend, the one thing that variants replace: it takes query, key, the attention's name. */
+function attending(other, run) {
+  const before = attend;
+  attend = other;
+  try {
+    return run();
+  } finally {
+    attend = before;
+  }
+}
+
 /** Takes queries (T, D), the vectors of which keys and values are made (S, D), and keys and values from before. */
 const multiHeadAttention = part((tensors, numHeads) => {
   const [queryProj, keyProj, valueProj, outputProj] =
     ["query", "key", "value", "output"].map((role) => linear(tensors.part(`${role}_proj`)));
 
-  function attend(query, key, value) { // the heads lie side by side in each vector
-    const mixed = new Float32Array(query.length), width = query.length / numHeads, weights = []; // (H, S)
-    for (let start = 0; start < query.length; start += width) {
-      const end = start + width;
-      const shares = softmax(key.map((one) => dot(query, one, start, end) / Math.sqrt(width))); // (S,)
-      shares.forEach((share, s) => {
-        for (let i = start; i < end; i++) mixed[i] += share * value[s][i];
+  return (x, source, { key, value } = { key: [], value: [] }) => {
+    key.push(...keyProj(source));
+    value.push(...valueProj(source));
+    const query = queryProj(x), width = query[0].length / numHeads; // the heads lie side by side in each vector
+    const mixed = query.map((one) => new Float32Array(one.length)), weights = query.map(() => []); // (T, H, S)
+    for (let start = 0; start < numHeads * width; start += width) {
+      const head = (rows) => rows.map((row) => row.subarray(start, start + width));
+      attend(head(query), head(key), tensors.name).forEach((shares, t) => {
+        weights[t].push(shares);
+        shares.forEach((share, s) => {
+          for (let i = start; i < start + width; i++) mixed[t][i] += share * value[s][i];
+        });
       });
-      weights.push(shares);
     }
-    watcher?.(`${tensors.name}.weights`, [weights]);
-    return mixed;
-  }
-
-  return (x, source, cache = { key: [], value: [] }) => {
-    cache.key.push(...keyProj(source));
-    cache.value.push(...valueProj(source));
-    return outputProj(queryProj(x).map((query) => attend(query, cache.key, cache.value)));
+    watcher?.(`${tensors.name}.weights`, weights);
+    return outputProj(mixed);
   };
 });
 

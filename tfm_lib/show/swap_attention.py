@@ -1,0 +1,102 @@
+"""The shipped summarizer with another way to attend in the place of one of its attentions."""
+
+import json
+
+import torch
+
+from tfm_lib.decoding import greedy
+from tfm_lib.lessons import course_file
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.control import control, percent
+from tfm_lib.show.figure import MEANING, Figure, style
+from tfm_lib.show.live import Live
+from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, set_words, story_tokens
+from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
+from tfm_lib.show.summarizer_controls import MOST_TOKENS
+from tfm_lib.show.weights import weights_of
+
+RECORD = "benchmarks/swapped_attention.json"
+EVENT = "opening"  # the ready story that needs the encoder's attention
+PLACE, WAY, STEP = "encoder", "window", 0  # to begin with: a step of its sizes
+ALONE = {"full": "full", "none": "none at all", "mean": "plain mean"}  # the rows that always stand there
+CALLED = {  # on the knob, and in a sentence
+    "encoder": ("encoder", "the encoder's self-attention"),
+    "decoder": ("decoder", "the decoder's self-attention"),
+    "cross": ("cross", "the cross-attention"),
+}
+LABELS = {
+    "window": "a window of {} on each side",
+    "top keys": "the top {} keys",
+    "rank": "the best rank {}",
+    "features": "{} random features",
+    "hashing, 1 round": "{} buckets, 1 round",
+    "hashing, 4 rounds": "{} buckets, 4 rounds",
+}
+NEW = {"facecolor": MEANING["without"].fill, "edgecolor": "none"}
+
+
+@style()
+def swap_attention(story: str = "") -> Live:
+    """Replace an attention of the shipped summarizer, without training it again: what does it still write?
+
+    Turn where, by what and how much, and read the headline anew, beside those with full attention, with none at all and
+    with the plain mean of the values. Beside each stands the share of test stories that it writes exactly right, as
+    `benchmarks/swapped_attention.py` has measured it. Raises ValueError for a story that the model cannot read.
+    """
+    model, vocabulary = newsroom_model()
+    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    measured = [[row["place"], row["name"], row["size"], row["exact"]["mean"]] for row in record["rows"]]
+    desk = desk_data(vocabulary, model.config.max_length, story)
+    data = desk | {
+        "story": story or desk["stories"][EVENT],
+        "most": MOST_TOKENS,
+        "places": [
+            {"place": place, "name": name, "says": says, "begins": PLACES[place][0], "ends": PLACES[place][1]}
+            for place, (name, says) in CALLED.items()
+        ],
+        "ways": [
+            {"name": name, "label": label, "sizes": way.sizes, "places": way.places, "random": way.random}
+            for name, label in LABELS.items()
+            if (way := REPLACEMENTS[name])
+        ],
+        "measured": measured,
+        "count": record["draws"] * record["stories"],
+        "begin": {"place": PLACE, "name": WAY, "step": STEP},
+    }
+    sizes = dict.fromkeys(ALONE, 0) | {WAY: REPLACEMENTS[WAY].sizes[STEP]}
+    label = LABELS[WAY].format(sizes[WAY])
+    src = torch.tensor([vocabulary.encode(data["story"])])  # (1, S)
+    texts, shares = {}, {}
+    for name, size in sizes.items():
+        with swapped(model, PLACE, name, size):
+            texts[name] = vocabulary.decode(greedy(model, src, MOST_TOKENS)[0])
+        shares[name] = next(percent(exact) for *row, exact in measured if row == [PLACE, name, size])
+    figure = Figure(
+        f"With {label} in {CALLED[PLACE][1]} it writes “{texts[WAY]}”{_compared(texts[WAY], texts['full'])}. Of "
+        f"{data['count']} test stories it then writes {shares[WAY]} exactly right; with full attention "
+        f"{shares['full']}, with none at all {shares['none']}, with the plain mean {shares['mean']}."
+    )
+    axes, bottom = page(figure), 0.0
+    for name, text in texts.items():
+        looks = [NEW if new else PLAIN for new in new_words(text, texts["full"])]
+        title = f"{ALONE.get(name, label)}: {shares[name]} exact"
+        bottom = set_words(axes, title, story_tokens(text), looks, bottom)
+    crop(figure, axes, bottom)
+    return control("swapAttention", data, figure, dict([weights_of(model, vocabulary)]))
+
+
+def new_words(text: str, other: str) -> list[bool]:
+    """For each word of a text whether it is new: not, or not so often, in the other."""
+    left, new = story_tokens(other), []
+    for word in story_tokens(text):
+        new.append(word not in left)
+        if not new[-1]:
+            left.remove(word)
+    return new
+
+
+def _compared(text: str, full: str) -> str:
+    """How a text differs from that of full attention."""
+    if text == full:
+        return ", as with full attention"
+    return f" (new words: {sum(new_words(text, full))}), and with full attention “{full}”"
