@@ -43,12 +43,6 @@ def lost() -> float:
     return (0.987 - 0.91) / (0.987 - 0.82)
 
 
-@kept.mistake
-def control_from_one_only() -> float:
-    """You took the control off the window's score; take it off the full score as well."""
-    return (0.91 - 0.82) / 0.987
-
-
 # ----------------------------------------------------------------------------------------------------
 # 2: the pairs of a window
 
