@@ -208,6 +208,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "70 billion parameters and four times as much text did better than 280 billion": Cited(
             "Hoffmann et al. 2022, abstract"
         ),
+        "all are built and measured in lesson 15": lesson_15_is_the_last,
         "The lessons end with 15": lesson_15_is_the_last,
     },
     "docs/scaling.md": {
