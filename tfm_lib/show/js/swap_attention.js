@@ -107,12 +107,11 @@ function swapAttention(root, data) {
     wayKnob.pick(state.name);
     sizeKnob.pick(state.step);
     set(drawKnob, { disabled: !wayOf(state.name).random });
-    if ("place" in change) alone();
     show();
   };
   const desk = storyDesk(data, vocabulary, (story) => {
     state.story = story;
-    alone();
+    known.clear();
     show();
   });
   const placeKnob = choice("replace", places.map(({ place, name }) => [place, name]), begin.place,
@@ -130,16 +129,22 @@ function swapAttention(root, data) {
   const say = layOut(root, "Swap the attention inside a trained summarizer",
     [...desk.knobs, placeKnob, wayKnob, sizeKnob, drawKnob, headKnob], [
       set(panel("what it writes (marked: not with full attention)", table.made), { class: "tfm-panel tfm-swapped" }),
-      element("div", { class: "tfm-cell-maps" }, before.made, after.made),
+      set(panel("weights: rows look at columns", before.made, after.made), { class: "tfm-panel tfm-cell-maps" }),
     ]);
-  const rows = {}; // what is written by name
+  const known = new Map(); // what was written of the story
 
-  /** The story written with a way to attend: {text, words, weights}, those of each layer (T, H, S). */
-  function written(name, step = 0) {
+  /** The story written with a way to attend: {text, weights}, those of each layer (T, H, S). */
+  function written(name, size) {
+    const key = JSON.stringify([state.place, name, size, wayOf(name)?.random && state.seed]);
+    if (!known.has(key)) known.set(key, writeWith(name, size));
+    return known.get(key);
+  }
+
+  function writeWith(name, size) {
     const slots = vocabulary.slotWords(state.story), src = vocabulary.encode(state.story, slots);
     const { begins, ends } = places.find(({ place }) => place === state.place);
     const there = (attention) => attention.startsWith(begins) && attention.endsWith(ends);
-    const other = REPLACEMENTS[name](wayOf(name)?.sizes[step], state.seed, width / numHeads);
+    const other = REPLACEMENTS[name](size, state.seed, width / numHeads);
     let tokens;
     const outputs = record(() => attending(
       (query, key, attention) => (there(attention) ? other : attentionWeights)(query, key),
@@ -148,18 +153,13 @@ function swapAttention(root, data) {
     return { text: vocabulary.decode(tokens, slots), weights };
   }
 
-  /** The rows that stand beside whatever is chosen. */
-  function alone() {
-    for (const name of ["full", "none", "mean"]) rows[name] = written(name);
-  }
-
   function show() {
-    const { place, name, step, layer, head } = state, label = labelOf(name, step);
-    const shareOf = (way, size = 0) => measured.find(([at, one, of]) => at === place && one === way && of === size)[3];
-    const own = { ...written(name, step), share: shareOf(name, wayOf(name).sizes[step]) };
-    const [full, none, mean] = ["full", "none", "mean"].map((one) => ({ ...rows[one], share: shareOf(one) }));
-    const told = [["full", full], ["none at all", none], ["plain mean", mean], [label, own]];
-    table.show(told.map(([label, { text, share }]) => [label, markedWords(text, full.text), percent(share)]), 4,
+    const { place, name, step, layer, head } = state, label = labelOf(name, step), size = wayOf(name).sizes[step];
+    const shareOf = (row) => measured.find((one) => row.every((value, i) => value === one[i]))[3];
+    const [full, none, mean, own] = [["full", 0], ["none", 0], ["mean", 0], [name, size]].map((way) =>
+      ({ ...written(...way), share: shareOf([place, ...way]) }));
+    const told = [["full", full], ["none at all", none], ["plain mean", mean], [name, own]];
+    table.show(told.map(([called, { text, share }]) => [called, markedWords(text, full.text), percent(share)]), 4,
       (row) => row === 3);
     const mapOf = ({ weights }) => weights[layer].map((row) => row[head]);
     before.show(mapOf(full));
@@ -171,7 +171,7 @@ function swapAttention(root, data) {
       `With ${label} in ${places.find((one) => one.place === place).says} it writes “${own.text}”${compared}. Of ` +
       `${data.count} test stories it then writes ${percent(own.share)} exactly right; with full attention ` +
       `${percent(full.share)}, with none at all ${percent(none.share)}, with the plain mean ${percent(mean.share)}.`,
-      { ...state, size: wayOf(name).sizes[step], full: full.text, none: none.text, mean: mean.text, own: own.text,
+      { ...state, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
         weights: mapOf(own) });
   }
 
