@@ -19,12 +19,11 @@ from statistics import median
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 from tqdm.auto import tqdm
 
 from benchmarks import learning, report
 from benchmarks.peers import BASELINE, PEERS, Ours, Shape, TorchTransformer
-from benchmarks.turns import machine, ratios, take_turns
+from benchmarks.turns import machine, peak_bytes, ratios, take_turns
 from tests.references import torch_twin
 from tfm_lib.attention import attention, attention_weights
 
@@ -117,19 +116,6 @@ def beam(shape: Shape, rows: int, length: int, rounds: int) -> dict:
     tasks = {name: partial(model.beam, src, length) for name, model in models.items()}
     baseline = "transformers BART" if "transformers BART" in tasks else "tfm_lib"
     return ratios(take_turns(tasks, rounds), baseline)
-
-
-def peak_bytes(task: Callable[[], object]) -> int:
-    """The most bytes that torch held at once while the task ran, above what it held before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
-        result = task()
-    held = most = 0
-    for event in sorted(run.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            most = max(most, held)
-    del result
-    return most
 
 
 def attention_alone(lengths: Iterable[int], rounds: int) -> dict:

@@ -1,4 +1,4 @@
-"""How all benchmarks measure: in turns, in CPU time of this process, as ratios within a round."""
+"""How all benchmarks measure: in turns, in CPU time of this process, as ratios within a round; and memory."""
 
 import os
 import platform
@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 from tqdm.auto import tqdm
 
 
@@ -40,6 +41,19 @@ def ratios(seconds: dict[str, list[float]], baseline: str) -> dict[str, dict[str
         times = [theirs / ours for theirs, ours in zip(seconds[baseline], own, strict=True)]
         rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(own)}
     return rows
+
+
+def peak_bytes(task: Callable[[], object]) -> int:
+    """The most bytes that torch held at once while the task ran, above what it held before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
+        result = task()
+    held = most = 0
+    for event in sorted(run.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    del result
+    return most
 
 
 def machine(*packages: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 import torch
 
-from benchmarks import buckets, changes, docstrings, learning, report, speed, training
+from benchmarks import attention_costs, buckets, changes, docstrings, learning, lessons, report, speed, training
 from benchmarks.peers import PEERS
 from tfm_lib.checkpoints import History
 
@@ -222,3 +222,93 @@ def test_a_run_on_docstrings_is_scored_pair_by_pair(monkeypatch):
 )
 def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
     assert docstrings.loops(text) == loops
+
+
+def test_definitions_are_those_of_cells_that_only_define(monkeypatch, tmp_path):
+    codes = [
+        "from math import pi\n\ndef area(r):\n    return pi * square(r)",
+        "area(1)",
+        "def square(r):\n    return r * r",
+    ]
+    codes += ["import math\nfound = math.pi", "class Circle:\n    pass"]
+    cells = [{"cell_type": "code", "source": code.splitlines(keepends=True)} for code in codes]
+    cells.append({"cell_type": "markdown", "source": ["def prose(): no code"]})
+    (tmp_path / "a_lesson.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    monkeypatch.setattr(lessons, "course_file", lambda name: tmp_path / Path(name).name)
+    found = lessons.definitions("a_lesson")
+    assert found.area(2) == pytest.approx(12.566, abs=1e-3) and {"square", "Circle"} <= vars(found).keys()
+    assert "found" not in vars(found)
+
+
+@pytest.fixture(scope="module")
+def cheaper():
+    """The functions of lesson 15."""
+    return lessons.definitions("15_cheaper_attention")
+
+
+@pytest.fixture(scope="module")
+def attention():
+    """What was measured of them."""
+    return json.loads((FOLDER / "attention_costs.json").read_text(encoding="utf-8"))
+
+
+def test_ours_equal_the_packages_and_other_versions_do_not():
+    record = json.loads((FOLDER / "references.json").read_text(encoding="utf-8"))
+    packages = {row["reference"].split(":")[0] for row in record["rows"].values()}
+    assert len(packages) == 6 and all(f"{name} missing" not in record["machine"]["versions"] for name in packages)
+    for name, row in record["rows"].items():
+        shipped = name.endswith("as it ships")  # routing-transformer adds 1e-5 to each count
+        assert row["difference"] < (2e-5 if shipped else 1e-13), name
+        assert row.get("its difference", 1) > 0.01, name
+
+
+def test_each_way_to_attend_is_measured_at_each_length(cheaper, attention):
+    draw = torch.Generator().manual_seed(0)
+    names = [*attention_costs.variants(cheaper, *torch.randn(2, 1, 2, 256, 16), 64, draw)]
+    assert [*attention["costs"]] == names
+    lengths = attention["lengths"]
+    for row in attention["costs"].values():
+        for each in ("ratio", "ms", "MiB", "million FLOPs"):
+            assert len(row[each]) == len(lengths)
+        assert {len(ratios) for ratios in row["ratio"]} == {attention["repetitions"]}
+        crossings = [attention_costs.cheaper_from(lengths, ratios) for ratios in zip(*row["ratio"], strict=True)]
+        assert row["cheaper from"] == crossings
+    inexact = [name for name in names if name not in (attention_costs.FULL, attention_costs.CAUSAL)]
+    assert all([*rows] == inexact for rows in attention["errors"].values()) and len(attention["inputs"]) == 4
+
+
+def test_a_mask_costs_and_blocks_save(attention):
+    at = attention["lengths"].index(2048)
+    rows = attention["costs"]
+    assert min(rows["window by mask"]["ratio"][at]) > 1, "slower in each repetition"
+    assert max(rows["window in blocks"]["ratio"][at]) < 0.5
+    assert rows["window by mask"]["million FLOPs"] == rows["fused kernel"]["million FLOPs"]
+    assert rows["window by mask"]["cheaper from"] == [None] * 3
+
+
+def test_what_is_exact_has_no_error(attention):
+    for rows in attention["errors"].values():
+        assert max(rows["explicit table"]["error"] + rows["online softmax"]["error"]) < 1e-6
+        assert rows["window by mask"]["error"] == rows["window in blocks"]["error"]
+        assert all(error > 0.1 for row in rows.values() for error in row["plain mean"])
+
+
+def test_errors_memory_and_flops_are_those_of_the_record(cheaper, attention, monkeypatch):
+    """What hangs on no clock: it comes out again."""
+    monkeypatch.setattr(attention_costs, "SEEDS", [0])
+    monkeypatch.setattr(attention_costs, "REPETITIONS", 1)
+    layer = attention_costs.errors(cheaper, attention_costs.inputs()["layer 2"])
+    for name, row in layer.items():
+        recorded = attention["errors"]["layer 2"][name]
+        assert row["error"][0] == pytest.approx(recorded["error"][0], rel=0.02, abs=1e-6), name
+    for name, row in attention_costs.costs(cheaper, {256: 1}).items():
+        for what in ("MiB", "million FLOPs"):
+            assert row[what] == pytest.approx(attention["costs"][name][what][:1]), (name, what)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "length"),
+    [([2, 1.5, 1.1], None), ([0.9, 0.8, 0.7], 256), ([4, 2, 0.5], 724), ([0.9, 2, 0.5], 724), ([2, 1, 0.5], 512)],
+)
+def test_a_way_is_cheaper_from_where_it_stays_below_the_kernel(ratios, length):
+    assert attention_costs.cheaper_from([256, 512, 1024], ratios) == length

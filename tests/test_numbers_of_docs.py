@@ -97,8 +97,12 @@ def lesson_11_is_there() -> bool:
     return "11_real_text" in [lesson.name for lesson in LESSONS]
 
 
-def lesson_12_is_the_last() -> bool:
-    return LESSONS[-1].name == "12_pretrained"
+def lesson_12_is_there() -> bool:
+    return "12_pretrained" in [lesson.name for lesson in LESSONS]
+
+
+def lesson_15_is_the_last() -> bool:
+    return LESSONS[-1].name == "15_cheaper_attention"
 
 
 CODERS = ["encoder", "decoder"]
@@ -132,7 +136,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "kills a training 20 times": lambda: test_kill.KILLS == 20,
         "| 10 Scale |": lesson_10_is_there,
         "| 11 Real text |": lesson_11_is_there,
-        "| 12 Published weights |": lesson_12_is_the_last,
+        "| 12 Published weights |": lesson_12_is_there,
+        "| 15 Cheaper attention |": lesson_15_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -221,7 +226,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "and 64 for the positions": HEADS_KEEP,
         "for its 128 heads it would be 40,960": HEADS_KEEP,
         "the best 2,048": BEST_KEYS,
-        "The lessons end with 12": lesson_12_is_the_last,
+        "all are built and measured in lesson 15": lesson_15_is_the_last,
+        "The lessons end with 15": lesson_15_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -254,9 +260,12 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11, section 3 |": lesson_11_is_there,
         "| 11, section 6 |": lesson_11_is_there,
         "| 11, section 7 |": lesson_11_is_there,
-        "| 12, section 3 |": lesson_12_is_the_last,
-        "| 12, “T5 from the same blocks” |": lesson_12_is_the_last,
-        "| 12, section 5 |": lesson_12_is_the_last,
+        **{f"| 15, section {number} |": lesson_15_is_the_last for number in (1, 2, 4, 5, 6)},
+        "| 15, “the way back without the table” |": lesson_15_is_the_last,
+        "| 15, “memory of earlier segments” |": lesson_15_is_the_last,
+        "| 12, section 3 |": lesson_12_is_there,
+        "| 12, “T5 from the same blocks” |": lesson_12_is_there,
+        "| 12, section 5 |": lesson_12_is_there,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
             abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
         ),
@@ -278,9 +287,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 10 Scale | 20 | 1 in 20 |": MINUTES,
         "| 11 Real text | 29 | 9 in 99 |": MINUTES,
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
-        "the others, and 09 to 12": lesson_12_is_the_last,
-        "08 and 11, and 09, 10 and 12 for those": lesson_12_is_the_last,
-        "350 minutes of reading, and 83 exercises in 986 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
+        "the others, and 09 to 15": lesson_15_is_the_last,
+        "08 and 11, and 09, 10, 12 and 15 for those": lesson_15_is_the_last,
+        "379 minutes of reading, and 93 exercises in 1073 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

@@ -57,6 +57,13 @@ WORKS = {
         "1409.0473",
         {"appendix A.1.2": ("Alignment Model", r"tanh")},
     ),
+    "Beltagy et al. 2020": Work("Longformer: The Long-Document Transformer", "2004.05150"),
+    "Box and Muller 1958": Work("A Note on the Generation of Random Normal Deviates"),
+    "Choromanski et al. 2021": Work(
+        "Rethinking Attention with Performers",
+        "2009.14794",
+        {"section 2.3": ("How to and how not to approximate softmax-kernels for Attention", r"random features")},
+    ),
     "Dao et al. 2022": Work(
         "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", "2205.14135"
     ),
@@ -65,6 +72,7 @@ WORKS = {
         "1810.04805",
         {"appendix A.2": ("Pre-training Procedure", r"straight fall")},
     ),
+    "Eckart and Young 1936": Work("The approximation of one matrix by another of lower rank"),
     "Fan et al. 2018": Work(
         "Hierarchical Neural Story Generation", "1805.04833", {"section 5": ("Experimental Setup", r"top_k")}
     ),
@@ -94,6 +102,7 @@ WORKS = {
     ),
     "Gu et al. 2016": Work("Incorporating Copying Mechanism in Sequence-to-Sequence Learning", "1603.06393"),
     "Hyyrö 2004": Work("Bit-parallel LCS-length computation revisited"),
+    "Kitaev et al. 2020": Work("Reformer: The Efficient Transformer", "2001.04451"),
     "Koehn 2004": Work(
         "Statistical Significance Tests for Machine Translation Evaluation",
         places={"section 4": ("Paired Bootstrap Resampling", r"paired bootstrap")},
@@ -131,6 +140,7 @@ WORKS = {
         "1512.00567",
         {"section 7": ("Model Regularization via Label Smoothing", r"label smoothing")},
     ),
+    "Wang et al. 2020": Work("Linformer: Self-Attention with Linear Complexity", "2006.04768"),
     "Xiong et al. 2020": Work("On Layer Normalization in the Transformer Architecture", "2002.04745"),
 }
 CITED = {
@@ -174,6 +184,11 @@ CITED = {
     "show.drawings.architecture": ["Vaswani et al. 2017, figure 1"],
     "show.drawings.multi_head_attention": ["Vaswani et al. 2017, figure 2"],
     "show.plots.sinusoids": ["Vaswani et al. 2017, section 3.5"],
+    "show.replacements.features": ["Choromanski et al. 2021, section 2.3"],
+    "show.replacements.hashing": ["Kitaev et al. 2020"],
+    "show.replacements.normals": ["Box and Muller 1958"],
+    "show.replacements.rank": ["Eckart and Young 1936", 'Wang et al. 2020, "Linformer"'],
+    "show.replacements.window": ["Beltagy et al. 2020"],
     "show.sinusoid_control.sinusoid_control": ["Vaswani et al. 2017, section 3.5"],
     "show.softmax_controls.softmax_temperature": ["Vaswani et al. 2017, section 3.2.1"],
     "training.sequence_loss": ["Szegedy et al. 2016, section 7"],

@@ -69,6 +69,8 @@ LESSONS = (
            "gray", 29, 99, (0, 4), ("08",)),
     Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",
            "gray", 27, 87, (1, 4), ("11",)),
+    Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
+           "gray", 29, 87, (1, 5), ()),
 )
 # fmt: on
 

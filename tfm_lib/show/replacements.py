@@ -78,7 +78,7 @@ def rank(heads: Heads, size: int, _seed: int) -> Tensor:
 def features(heads: Heads, size: int, seed: int) -> Tensor:
     """Scores by `size` positive random features, phi(x) = exp(w . x - |x|^2 / 2), one draw of w for all heads.
 
-    In double precision no sum overflows. Source: Choromanski et al. 2021, "Performers", section 2.3.
+    In double precision no sum overflows. Source: Choromanski et al. 2021, section 2.3.
     """
     drawn = normals(seed, size, heads.query.shape[-1]).to(heads.query.device)  # (m, K)
 
@@ -94,7 +94,7 @@ def hashing(heads: Heads, size: int, seed: int, rounds: int) -> Tensor:
     """Keys that fall into the query's one of `size` buckets, in any of the rounds; no such key, no weights.
 
     A bucket is the nearest of `size` random directions and their opposites, the same for queries and keys and for all
-    heads. Source: Kitaev et al. 2020, "Reformer", where queries also are the keys.
+    heads. Source: Kitaev et al. 2020, where queries also are the keys.
     """
     drawn = normals(seed, rounds, size // 2, heads.query.shape[-1]).to(heads.query.device)  # (R, b / 2, K)
 

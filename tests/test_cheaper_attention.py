@@ -1,0 +1,191 @@
+"""The attentions that lesson 15 writes in its cells, beside masks, the formula, and what transformers computes."""
+
+import ast
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.proof import cells
+from tests.proof.environment import ROOT
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """What those cells of the lesson define that only import and define."""
+    found: dict = {}
+    for cell in cells.read(ROOT / "notebooks/15_cheaper_attention.ipynb").cells:
+        body = ast.parse(cell.source).body if cell.cell_type == "code" else []
+        if all(isinstance(line, ast.Import | ast.ImportFrom | ast.FunctionDef) for line in body):
+            exec(cell.source if body else "", found)
+    return found
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+@pytest.mark.parametrize("length", [1, 7, 64, 100])
+@pytest.mark.parametrize("block", [1, 16, 33, 128])
+def test_the_online_softmax_is_exact_for_any_length_and_block(lesson, length, block):
+    inputs = draw(3, 2, 2, length, 8).requires_grad_()
+    ours, wanted = lesson["online_attention"](*inputs, block), formula(*inputs)
+    torch.testing.assert_close(ours, wanted)
+    [theirs] = torch.autograd.grad(wanted.square().sum(), inputs, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(ours.square().sum(), inputs)[0], theirs)
+
+
+def test_the_online_softmax_survives_large_scores(lesson):
+    inputs = 1000 * draw(3, 1, 1, 50, 4)
+    torch.testing.assert_close(lesson["online_attention"](*inputs, 8), formula(*inputs))
+
+
+@pytest.mark.parametrize("length", [1, 7, 64, 100])
+@pytest.mark.parametrize("window", [1, 3, 16, 200])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal):
+    inputs = draw(3, 2, 2, length, 8)
+    mask = lesson["window_mask"](length, window, causal)
+    ours = lesson["window_attention"](*inputs, window, causal)
+    torch.testing.assert_close(ours, formula(*inputs, mask))
+
+
+def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
+    local, own = draw(2, 3, 2, 2, 30, 8)
+    mask = lesson["window_mask"](30, 4)
+    mask[:, :3] = True
+    ours = lesson["longformer"](local, own, 4, 3)
+    torch.testing.assert_close(ours[:, :, 3:], formula(*local, mask)[:, :, 3:])
+    torch.testing.assert_close(ours[:, :, :3], formula(*own)[:, :, :3])
+
+
+def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
+    pattern = lesson["bigbird_pattern"](16, 2, torch.Generator().manual_seed(0))
+    assert pattern.sum(1).tolist() == [16, 6, *[7] * 12, 6, 16]
+    inputs = draw(3, 2, 2, 64, 8)
+    mask = pattern.repeat_interleave(4, 0).repeat_interleave(4, 1)
+    torch.testing.assert_close(lesson["block_sparse"](*inputs, pattern), formula(*inputs, mask))
+
+
+def test_the_heads_of_a_sparse_transformer_look_nearby_and_in_strides(lesson):
+    inputs, t = draw(3, 2, 4, 64, 8), torch.arange(64)
+    back = t[:, None] - t
+    ours = lesson["sparse_attention"](*inputs, 8)
+    torch.testing.assert_close(ours[:, :2], formula(*inputs, (back >= 0) & (back <= 8))[:, :2])
+    torch.testing.assert_close(ours[:, 2:], formula(*inputs, (back >= 0) & (back % 8 == 0))[:, 2:])
+
+
+@pytest.mark.parametrize("memory", [0, 8, 12, 64])
+def test_segments_with_memory_are_one_pass_with_a_mask(lesson, memory):
+    inputs, t = draw(3, 2, 2, 60, 8), torch.arange(60)
+    mask = (t <= t[:, None]) & (t >= t[:, None] // 8 * 8 - memory)
+    torch.testing.assert_close(lesson["segment_attention"](*inputs, 8, memory), formula(*inputs, mask))
+
+
+def test_a_compressed_memory_holds_means_of_what_left_the_memory(lesson):
+    query, key, value = draw(3, 2, 2, 64, 8)
+
+    def squeezed(x: Tensor) -> Tensor:
+        return torch.cat([x[:, :, :8].unflatten(2, (2, 4)).mean(3), x[:, :, 8:24]], dim=2)
+
+    ours = lesson["compressive_attention"](query, key, value, 8, 8, 4)
+    mask = torch.ones(8, 18, dtype=torch.bool).tril(10)
+    wanted = formula(query[:, :, 16:24], squeezed(key), squeezed(value), mask)
+    torch.testing.assert_close(ours[:, :, 16:24], wanted)
+
+
+def test_two_chunks_of_a_reformer_see_all_but_themselves(lesson):
+    query, value = draw(2, 2, 2, 64, 8)
+    scores = query @ F.normalize(query, dim=-1).mT
+    scores = scores.masked_fill(torch.eye(64, dtype=torch.bool), -1e5)
+    ours = lesson["lsh_attention"](query, value, draw(1, 8, 4), 32)
+    torch.testing.assert_close(ours, scores.softmax(-1) @ value)
+
+
+def test_clusters_that_hold_all_are_full_attention(lesson):
+    inputs = draw(3, 2, 2, 64, 8)
+    torch.testing.assert_close(lesson["routing_attention"](*inputs, draw(5, 8), 64), formula(*inputs))
+
+
+def test_an_unshortened_linformer_is_full_attention(lesson):
+    inputs, same = draw(3, 2, 2, 64, 8), torch.eye(64, dtype=torch.double)
+    torch.testing.assert_close(lesson["linformer"](*inputs, same, same), formula(*inputs))
+
+
+def test_many_features_come_near_and_survive_large_inputs(lesson):
+    query, key, value = draw(3, 1, 1, 32, 4)
+    many = draw(100_000, 4)
+    error = (lesson["performer"](query / 2, key / 2, value, many) - formula(query / 2, key / 2, value)).norm()
+    assert error < 0.05 * formula(query / 2, key / 2, value).norm()
+    assert lesson["performer"](query * 100, key * 100, value, many[:64]).isfinite().all()
+
+
+def test_a_causal_performer_is_the_masked_product_of_features(lesson):
+    query, key, value = draw(3, 2, 2, 20, 8)
+    directions = draw(16, 8)
+    weights = (
+        lesson["log_features"](query, directions).exp() @ lesson["log_features"](key, directions).exp().mT
+    ).tril()
+    wanted = weights / weights.sum(-1, keepdim=True) @ value
+    torch.testing.assert_close(lesson["causal_performer"](query, key, value, directions), wanted)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What transformers computes. Its Longformer stands in the lesson.
+
+
+def heads(x: Tensor) -> Tensor:
+    return x.unflatten(-1, (4, -1)).transpose(1, 2)
+
+
+def merged(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)
+
+
+@torch.no_grad()
+def test_block_sparse_is_transformers_bigbird_with_the_blocks_that_it_draws(lesson, monkeypatch):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from transformers import BigBirdConfig
+    from transformers.models.big_bird import modeling_big_bird as library
+
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "block_size": 4, "max_position_embeddings": 64}
+    config = BigBirdConfig(**sizes, num_random_blocks=2, attention_probs_dropout_prob=0.0)
+    theirs, chosen = library.BigBirdBlockSparseAttention(config, seed=0).train(), []
+    drawing = theirs._bigbird_block_rand_mask_with_head
+    monkeypatch.setattr(
+        theirs,
+        "_bigbird_block_rand_mask_with_head",
+        lambda *args, **kwargs: chosen.append(drawing(*args, **kwargs)) or chosen[-1],
+    )
+    x = draw(1, 64, 32).float()
+    blocks, band, rows, columns = library.BigBirdModel.create_masks_for_block_sparse_attn(torch.ones(1, 64), 4)
+    wanted = theirs(x, band, rows, columns, blocks, blocks)[0]
+    parts, ours = [heads(project(x)) for project in (theirs.query, theirs.key, theirs.value)], []
+    for head in range(4):
+        pattern = lesson["bigbird_pattern"](16, 0, None)
+        for place, drawn in enumerate(chosen[0][head], start=1):
+            pattern[place, drawn] = True
+        ours.append(lesson["block_sparse"](*(part[:, [head]] for part in parts), pattern))
+    torch.testing.assert_close(merged(torch.cat(ours, dim=1)), wanted)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_lsh_attention_is_transformers_reformer(lesson, rounds):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from transformers import ReformerConfig
+    from transformers.models.reformer.modeling_reformer import LSHSelfAttention
+
+    config = ReformerConfig(
+        hidden_size=32, num_attention_heads=4, attention_head_size=8, lsh_attn_chunk_length=8, num_hashes=rounds,
+        num_buckets=4, is_decoder=False, hash_seed=7, lsh_attention_probs_dropout_prob=0.0, axial_pos_shape=(8, 8),
+    )  # fmt: skip
+    theirs, x = LSHSelfAttention(config).eval(), draw(1, 64, 32).float()
+    drawn = torch.randn(4, 8, rounds, 2, generator=torch.Generator().manual_seed(7))  # as it draws them itself
+    ours = lesson["lsh_attention"](heads(theirs.query_key(x)), heads(theirs.value(x)), drawn.permute(2, 0, 1, 3), 8)
+    torch.testing.assert_close(merged(ours), theirs(x).hidden_states, atol=1e-4, rtol=1e-4)
