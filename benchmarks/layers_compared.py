@@ -50,7 +50,7 @@ class Recurrent(nn.Module):
 
 
 class Convolution(nn.Module):
-    """Each output reads 3 vectors, its own and earlier ones, `gap` apart: (B, n, D) -> (B, n, D)."""
+    """Each output reads its own vector and two before it, `gap` apart: (B, n, D)."""
 
     def __init__(self, d: int, gap: int = 1) -> None:
         super().__init__()
@@ -78,11 +78,13 @@ class Reader(nn.Module):
     def __init__(self, vocab_size: int, layers: list[nn.Module]) -> None:
         super().__init__()
         d = 64
-        self.embedding, self.positions = nn.Embedding(vocab_size, d), SinusoidalPositions(d, 512)
-        self.layers = nn.ModuleList(nn.Sequential(nn.LayerNorm(d), layer) for layer in layers)
-        self.feed_forward = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, d)) for _ in layers
-        )
+        self.embedding = nn.Embedding(vocab_size, d)
+        self.positions = SinusoidalPositions(d, 512)
+        self.layers, self.feed_forward = nn.ModuleList(), nn.ModuleList()
+        for layer in layers:
+            wide = [nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, d)]
+            self.layers.append(nn.Sequential(nn.LayerNorm(d), layer))
+            self.feed_forward.append(nn.Sequential(nn.LayerNorm(d), *wide))
         self.output = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, vocab_size))
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -102,13 +104,13 @@ KINDS: dict[str, Callable[[int], list[nn.Module]]] = {
 
 
 def symbol_from_afar(distance: int) -> Batch:
-    """Write the symbol that stood so many positions back: ids (B, 32) and labels, the first ones without."""
+    """Write the symbol that stood so far back: ids and labels, (B, 32) each."""
     ids = torch.randint(0, 16, (32, 32))
     return ids, F.pad(ids[:, :-distance], (distance, 0), value=-100)
 
 
-def train(model: nn.Module, make_batch: Callable[[], Batch], steps: int) -> None:
-    """Learn the labels of the batches; the rate rises for a tenth of the steps and falls again."""
+def fit(model: nn.Module, make_batch: Callable[[], Batch], steps: int) -> None:
+    """Learn the labels; the rate rises for a tenth of the steps and falls again."""
     optimizer = torch.optim.Adam(model.parameters())
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
     for _ in range(steps):
@@ -164,7 +166,7 @@ def run(kind: str, task: str, seed: int, steps: int | None = None) -> dict:
     size, learn, test, usual = tasks()[task]
     torch.manual_seed(seed)
     model, begin = Reader(size, KINDS[kind](D_MODEL)), time.process_time()
-    train(model, learn, steps or usual)
+    fit(model, learn, steps or usual)
     seconds = time.process_time() - begin
     return {
         "kind": kind,
