@@ -97,8 +97,12 @@ def lesson_11_is_there() -> bool:
     return "11_real_text" in [lesson.name for lesson in LESSONS]
 
 
-def lesson_12_is_the_last() -> bool:
-    return LESSONS[-1].name == "12_pretrained"
+def lesson_12_is_there() -> bool:
+    return "12_pretrained" in [lesson.name for lesson in LESSONS]
+
+
+def lesson_14_is_there() -> bool:
+    return "14_before_and_beside" in [lesson.name for lesson in LESSONS]
 
 
 CODERS = ["encoder", "decoder"]
@@ -129,7 +133,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "kills a training 20 times": lambda: test_kill.KILLS == 20,
         "| 10 Scale |": lesson_10_is_there,
         "| 11 Real text |": lesson_11_is_there,
-        "| 12 Published weights |": lesson_12_is_the_last,
+        "| 12 Published weights |": lesson_12_is_there,
+        "| 14 Before and beside |": lesson_14_is_there,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -203,7 +208,6 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "70 billion parameters and four times as much text did better than 280 billion": Cited(
             "Hoffmann et al. 2022, abstract"
         ),
-        "The lessons end with 12": lesson_12_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -236,9 +240,12 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11, section 3 |": lesson_11_is_there,
         "| 11, section 6 |": lesson_11_is_there,
         "| 11, section 7 |": lesson_11_is_there,
-        "| 12, section 3 |": lesson_12_is_the_last,
-        "| 12, “T5 from the same blocks” |": lesson_12_is_the_last,
-        "| 12, section 5 |": lesson_12_is_the_last,
+        "| 12, section 3 |": lesson_12_is_there,
+        "| 12, “T5 from the same blocks” |": lesson_12_is_there,
+        "| 12, section 5 |": lesson_12_is_there,
+        **{f"| 14, section {number} |": lesson_14_is_there for number in (1, 2, 4, 6)},
+        "| 14, “what a layer can see” |": lesson_14_is_there,
+        "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
             abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
         ),
@@ -260,9 +267,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 10 Scale | 20 | 1 in 20 |": MINUTES,
         "| 11 Real text | 29 | 9 in 99 |": MINUTES,
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
-        "the others, and 09 to 12": lesson_12_is_the_last,
-        "08 and 11, and 09, 10 and 12 for those": lesson_12_is_the_last,
-        "350 minutes of reading, and 83 exercises in 986 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "| 14 Before and beside | 22 | 7 in 60 |": MINUTES,
+        "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
+        "08 and 11, and 09, 10 and 12 for those": lesson_12_is_there,
+        "372 minutes of reading, and 90 exercises in 1046 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },
