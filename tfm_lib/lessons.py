@@ -71,7 +71,7 @@ LESSONS = (
            "gray", 27, 87, (1, 4), ("11",)),
     # Part two: each alone, after 08.
     Lesson("14", "before_and_beside", "Before and beside", "What did attention replace,\nand at what price?",
-           "gray", 22, 60, (0, 5), ()),
+           "gray", 24, 60, (0, 5), ()),
 )
 # fmt: on
 

@@ -24,8 +24,8 @@ function bottleneckControl(root, { lengths, strings, models, n, looks }) {
   const longest = Math.max(...lengths), side = 300, edge = 22;
   const cells = Array.from({ length: longest ** 2 }, () => element("rect"));
   const labels = Array.from({ length: 2 * longest }, () => element("text", { "text-anchor": "middle", class: "tfm-quiet" }));
-  const map = drawing(360, 334, "attention map: a row for each digit that is written, a column for each that was heard",
-    ...cells, ...labels, element("text", { x: edge + side / 2, y: 332, "text-anchor": "middle" }, "heard; each row is a digit to write"));
+  const map = drawing(360, 350, "attention map: a row for each digit that is written, a column for each that was heard",
+    ...cells, ...labels, element("text", { x: edge + side / 2, y: 346, "text-anchor": "middle" }, "heard; each row is a digit to write"));
 
   const say = layOut(root, "The bottleneck: more digits through one vector", knobs, [
     panel("whole strings right", bars), texts, panel("where it looks (darker: more)", map),
@@ -47,7 +47,7 @@ function bottleneckControl(root, { lengths, strings, models, n, looks }) {
 
   function tell() {
     const at = lengths.indexOf(state.n), digits = strings[at];
-    bars.show(models.map((model) => ({ name: model.name, p: model.whole[at] })));
+    bars.show(models.map((model) => ({ name: model.name.replace(" with ", "+"), p: model.whole[at] })));
     set(heard, { text: digits });
     models.forEach((model, number) => {
       const signs = [...model.wrote[at]];
