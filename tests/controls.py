@@ -14,6 +14,7 @@ from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.bottleneck_control import bottleneck_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
@@ -47,6 +48,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "beam_control": lambda: beam_control(*newsroom_model(), INNS),
     "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
     "steps_control": steps_control,
+    "bottleneck_control": bottleneck_control,
     "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -1,5 +1,6 @@
 """The benchmarks measure what they say: equal work, right results. No test here hangs on a clock."""
 
+import ast
 import json
 import re
 import warnings
@@ -9,9 +10,24 @@ from statistics import fmean
 import pytest
 import torch
 
-from benchmarks import attention_costs, buckets, changes, docstrings, learning, lessons, report, speed, training
+from benchmarks import (
+    attention_costs,
+    buckets,
+    changes,
+    copying_digits,
+    docstrings,
+    layers_compared,
+    learning,
+    lessons,
+    report,
+    speed,
+    training,
+)
 from benchmarks.peers import PEERS
 from tfm_lib.checkpoints import History
+from tfm_lib.lessons import course_file
+from tfm_lib.pairs import Pair
+from tfm_lib.vocabulary import Vocabulary
 
 FOLDER = Path(speed.__file__).parent
 BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
@@ -222,6 +238,64 @@ def test_a_run_on_docstrings_is_scored_pair_by_pair(monkeypatch):
 )
 def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
     assert docstrings.loops(text) == loops
+
+
+def definitions(source: str) -> dict[str, str]:
+    """The classes and functions of a text, without its comments and lines."""
+    return {
+        part.name: ast.unparse(part)
+        for part in ast.parse(source).body
+        if isinstance(part, ast.ClassDef | ast.FunctionDef)
+    }
+
+
+def test_lesson_14_trains_what_its_benchmarks_trained():
+    book = json.loads(course_file("notebooks/14_before_and_beside.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    lesson = {name: text for cell in cells for name, text in definitions(cell).items()}
+    shared = {
+        copying_digits: ("Copier", "digits", "train"),
+        layers_compared: ("Recurrent", "Convolution", "SelfAttention", "Reader", "symbol_from_afar", "fit"),
+    }
+    for script, names in shared.items():
+        own = definitions(Path(script.__file__).read_text(encoding="utf-8"))
+        for name in names:
+            assert lesson[name] == own[name], name
+
+
+@pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
+def test_a_record_of_lesson_14_is_complete(name, script):
+    record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS
+    assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
+    keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
+    groups = {tuple(run[key] for key in keys) for run in record["runs"]}
+    assert len(record["runs"]) == len(groups) * len(script.SEEDS)
+
+
+def test_copying_is_measured_on_whole_strings():
+    row = copying_digits.run("GRU with attention", 3, 0, steps=2, tested=8)
+    assert row["n"] == len(row["wrote"]) == len(row["looked"]) == 3 and row["whole"] <= min(row["by position"])
+
+
+@pytest.mark.parametrize(("distance", "first"), [(2, 2), (6, 6)])
+def test_the_symbol_from_afar_stood_so_far_back(distance, first):
+    ids, labels = layers_compared.symbol_from_afar(distance)
+    assert (labels[:, :first] == layers_compared.IGNORED).all() and (labels[:, first:] == ids[:, :-first]).all()
+
+
+def test_sorted_digits_are_asked_for_behind_the_separator():
+    ids, labels = layers_compared.sorting(4)
+    assert (ids[:, 4] == 10).all() and (labels[:, :4] == layers_compared.IGNORED).all()
+    assert (labels[:, 4:] == ids[:, :4].sort(1)[0]).all() and (ids[:, 5:] == labels[:, 4:-1]).all()
+
+
+def test_a_story_is_followed_by_its_summary_word_for_word():
+    vocabulary = Vocabulary.of_words(["fire in oslo today", "fire oslo"])
+    ids, labels = layers_compared.stories([Pair("fire in oslo today", "fire oslo")], vocabulary)()
+    summary = [*vocabulary.encode("fire oslo"), 2]
+    assert ids[0].tolist() == [*vocabulary.encode("fire in oslo today"), 1, *summary[:-1]]
+    assert labels[0].tolist() == [layers_compared.IGNORED] * 4 + summary
 
 
 def test_definitions_are_those_of_cells_that_only_define(monkeypatch, tmp_path):

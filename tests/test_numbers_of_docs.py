@@ -101,6 +101,10 @@ def lesson_12_is_there() -> bool:
     return "12_pretrained" in [lesson.name for lesson in LESSONS]
 
 
+def lesson_14_is_there() -> bool:
+    return "14_before_and_beside" in [lesson.name for lesson in LESSONS]
+
+
 def lesson_15_is_the_last() -> bool:
     return LESSONS[-1].name == "15_cheaper_attention"
 
@@ -137,6 +141,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 10 Scale |": lesson_10_is_there,
         "| 11 Real text |": lesson_11_is_there,
         "| 12 Published weights |": lesson_12_is_there,
+        "| 14 Before and beside |": lesson_14_is_there,
         "| 15 Cheaper attention |": lesson_15_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
@@ -260,12 +265,15 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11, section 3 |": lesson_11_is_there,
         "| 11, section 6 |": lesson_11_is_there,
         "| 11, section 7 |": lesson_11_is_there,
-        **{f"| 15, section {number} |": lesson_15_is_the_last for number in (1, 2, 4, 5, 6)},
-        "| 15, “the way back without the table” |": lesson_15_is_the_last,
-        "| 15, “memory of earlier segments” |": lesson_15_is_the_last,
         "| 12, section 3 |": lesson_12_is_there,
         "| 12, “T5 from the same blocks” |": lesson_12_is_there,
         "| 12, section 5 |": lesson_12_is_there,
+        **{f"| 14, section {number} |": lesson_14_is_there for number in (1, 2, 4, 6)},
+        "| 14, “what a layer can see” |": lesson_14_is_there,
+        "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
+        **{f"| 15, section {number} |": lesson_15_is_the_last for number in (1, 2, 4, 5, 6)},
+        "| 15, “the way back without the table” |": lesson_15_is_the_last,
+        "| 15, “memory of earlier segments” |": lesson_15_is_the_last,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
             abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
         ),
@@ -287,10 +295,11 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 10 Scale | 20 | 1 in 20 |": MINUTES,
         "| 11 Real text | 29 | 9 in 99 |": MINUTES,
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
+        "| 14 Before and beside | 24 | 7 in 60 |": MINUTES,
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
-        "the others, and 09 to 15": lesson_15_is_the_last,
-        "08 and 11, and 09, 10, 12 and 15 for those": lesson_15_is_the_last,
-        "379 minutes of reading, and 93 exercises in 1073 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
+        "08 and 11, and 09, 10, 12, 14 and 15 for those": lesson_15_is_the_last,
+        "403 minutes of reading, and 100 exercises in 1133 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

@@ -69,10 +69,15 @@ LESSONS = (
            "gray", 29, 99, (0, 4), ("08",)),
     Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",
            "gray", 27, 87, (1, 4), ("11",)),
+    # Part two: each alone, after 08.
+    Lesson("14", "before_and_beside", "Before and beside", "What did attention replace,\nand at what price?",
+           "gray", 24, 60, (0, 5), ()),
     Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
            "gray", 29, 87, (1, 5), ()),
 )
 # fmt: on
+
+FIRST_BEYOND = 5  # the row of the map at which part two begins: lessons beyond the paper, each alone, after 08
 
 # Lessons of before, which learners may still have, and those that took their place.
 REPLACED = {"09_speed_and_scale": ("09_speed", "10_scale")}

@@ -6,7 +6,7 @@ from itertools import product
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from tfm_lib.lessons import LESSONS
+from tfm_lib.lessons import FIRST_BEYOND, LESSONS
 from tfm_lib.show.boxes import arrow, box, canvas
 from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, style
 from tfm_lib.show.overview import PARTS, overview
@@ -21,20 +21,30 @@ def course_map(current: int | None = None) -> Figure:
 
     Raises ValueError for a lesson that is not on the map.
     """
-    if current is not None and current not in range(len(LESSONS)):
-        raise ValueError(f"current is {current!r}; wanted a lesson's number from 0 to {len(LESSONS) - 1}, or None")
+    numbered = {int(lesson.number): lesson for lesson in LESSONS}
+    if current is not None and current not in numbered:
+        raise ValueError(f"current is {current!r}; wanted a lesson's number, {sorted(numbered)}, or None")
+    first, beyond = ([x for x in LESSONS if (x.place[1] >= FIRST_BEYOND) is later] for later in (False, True))
     message = (
-        f"The course: lessons 00 to {len(LESSONS) - 1:02d}, each arrow leads to a lesson that builds on the one before "
-        "it. The full model (06) needs the layers (05) and the positions (04)."
+        f"The course: lessons {first[0].number} to {first[-1].number}, each arrow leads to a lesson that builds on the "
+        "one before it. The full model (06) needs the layers (05) and the positions (04). Part two, beyond the paper: "
+        f"{', '.join(lesson.number for lesson in beyond)}, each alone, after 08."
     )
     if current is not None:
-        message += f" You are in lesson {current:02d}, {LESSONS[current].short}: thick frame."
+        message += f" You are in lesson {current:02d}, {numbered[current].short}: thick frame."
     width, height, across, down = 2.06, 0.86, 2.5, 1.12  # of boxes that end on whole pixels
     last = max(lesson.place[1] for lesson in LESSONS)  # row
-    figure, axes = canvas(message, 1.16 + last * down)
+    heading = 0.3  # inches between the parts
+    figure, axes = canvas(message, 1.16 + last * down + heading)
     corners = {
-        lesson.number: (0.07 + lesson.place[0] * across, 0.12 + (last - lesson.place[1]) * down) for lesson in LESSONS
+        lesson.number: (
+            0.07 + lesson.place[0] * across,
+            0.12 + (last - lesson.place[1]) * down + heading * (lesson.place[1] < FIRST_BEYOND),
+        )
+        for lesson in LESSONS
     }
+    top = 0.12 + (last - FIRST_BEYOND) * down + height + 0.14
+    axes.text(0.07, top, "Part two, beyond the paper: each lesson alone, after 08", va="bottom", color=QUIET)
     for lesson in LESSONS:
         x, y = corners[lesson.number]
         here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
