@@ -79,7 +79,7 @@ def test_the_seeded_numbers_are_the_same(browser, tmp_path):
 
 def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(browser, tmp_path):
     live, stories = swap_attention(), make_newsroom(0).test[:6]
-    data = live.data["application/vnd.tfm-control+json"]["data"]
+    data = live.widget.data
     with opened(browser, tmp_path, live) as root:
         shown = pick(root, "encoder", "window", 0)
         for story in stories:

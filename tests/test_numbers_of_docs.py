@@ -231,6 +231,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "and 64 for the positions": HEADS_KEEP,
         "for its 128 heads it would be 40,960": HEADS_KEEP,
         "the best 2,048": BEST_KEYS,
+        "is built, trained and measured in lesson 14": lesson_14_is_there,
         "all are built and measured in lesson 15": lesson_15_is_the_last,
         "The lessons end with 15": lesson_15_is_the_last,
     },
