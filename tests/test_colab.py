@@ -35,8 +35,10 @@ pytestmark = [
 ]
 LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
 # Of all that Colab has, what the lessons or the kernel come to use; first with everything as new as can be. What
-# comes along with it is there in Colab, too, but for JupyterLab.
-NEWEST = "torch torchvision numpy pandas scipy matplotlib requests ipywidgets==7.7.1 ipykernel transformers pip"
+# comes along with it is there in Colab, too, but for JupyterLab, which Colab's notebook, older than 7, does not need.
+NEWEST = (
+    "torch torchvision numpy pandas scipy matplotlib requests ipywidgets==7.7.1 notebook<7 ipykernel transformers pip"
+)
 # As they were in January 2026: https://github.com/googlecolab/backend-info at commit bd8aaa4.
 OLDER = """
     torch==2.9.0 torchvision==0.24.0 numpy==2.0.2 pandas==2.2.2 scipy==1.16.3 matplotlib==3.10.0 requests==2.32.4
