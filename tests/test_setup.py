@@ -138,6 +138,7 @@ def started(monkeypatch) -> list[list[str]]:
     monkeypatch.setattr(labapp.LabApp, "launch_instance", lambda argv: calls.append(argv))
     for name in ("SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     return calls
 
 
@@ -148,6 +149,16 @@ def test_lab_opens_the_first_lesson(course, started):
     assert "--LabApp.default_url=/lab/tree/00_start_here.ipynb" in options
     assert f"--ServerApp.root_dir={lessons}" in options
     assert options[-1] == "--port=9999"
+
+
+def test_settings_of_the_course_stand_behind_those_of_the_learner(course, started, monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "mine")
+    lab(argparse.Namespace(dir=course[0], jupyter=[]))
+    mine, ours = os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert mine == "mine" and [path.name for path in sorted(Path(ours).rglob("*.json"))] == [
+        "course.json",
+        "default_setting_overrides.json",
+    ]
 
 
 def test_lab_keeps_a_lesson_that_others_replaced_and_says_so_once(started, tmp_path, monkeypatch, capsys):
