@@ -142,6 +142,26 @@ def test_a_first_start_is_calm(page, lab):
     assert [line.partition(" http")[0] for line in said] == ["The lessons are open at"], said
 
 
+def test_a_verdict_and_progress_lead_to_the_exercise(page, lab):
+    run = """from tfm_lib.checks import check, progress
+check("attention.crowd", 3)
+progress()"""
+    page.goto(f"{lab.url}/lab/tree/{NAMES[0]}.ipynb?token={lab.token}&reset")
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(run)
+    page.keyboard.press("Control+Enter")
+    verdict, kept = (
+        page.locator(".jp-OutputArea-output").filter(has_text=text).first for text in ("not right yet", "all lessons:")
+    )
+    expect = "Exercise 1 (one word in a crowd)"
+    verdict.get_by_role("link", name=expect).wait_for()
+    assert verdict.locator("b").first.evaluate("e => getComputedStyle(e).color") == "rgb(209, 69, 59)"
+    kept.get_by_role("link", name=expect).click()
+    page.locator(".jp-NotebookPanel:visible").get_by_role("heading", name="Exercise 1: one word in a crowd").wait_for()
+
+
 def code_cells(path: Path) -> list[dict]:
     return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
 

@@ -505,6 +505,14 @@ AS_TYPED = [
 
 
 @needs_make
+def test_an_option_that_nobody_knows_is_refused():
+    """Else TASKS=newsroom would be left out in silence, and ten pairs be learned."""
+    result = make("-n", "train", "TASKS=newsroom")
+    assert result.returncode == 2 and "There is no option TASKS=; make alone lists all of them" in result.stderr
+    assert make("-n", "lab", "UV_DEFAULT_INDEX=https://mirror.example").returncode == 0
+
+
+@needs_make
 @pytest.mark.parametrize("value", AS_TYPED)
 def test_options_arrive_as_they_are_typed(called, value):
     """Both expand what they can: make, and the shell to which it hands a recipe's line."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfm_lib.copies import as_file, learners_copy
+from tfm_lib.errors import option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, REPLACED, course_file
 
@@ -109,7 +110,8 @@ def lab(args: argparse.Namespace) -> None:
             print(line, flush=True)
     first = folder / "00_start_here.ipynb"
     if not first.is_file():
-        raise ValueError(f"no {first.name} in {folder}; without --dir the lessons are copied to {MY_LESSONS.name}/")
+        given = option("dir", args.dir)
+        raise ValueError(f"no {first.name} in {folder}; without {given} the lessons are copied to {MY_LESSONS.name}/")
 
     from jupyterlab.labapp import LabApp
 
