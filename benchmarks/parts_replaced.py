@@ -33,7 +33,7 @@ HIDDEN = 256  # of the plain network; a gated one has two thirds, rounded to a m
 
 
 def rotate(x: Tensor, base: float = 10_000.0) -> Tensor:
-    """x (B, H, T, K), each pair of entries turned by an angle that grows with its place."""
+    """x (B, H, T, K): pairs of entries, turned by angles that grow with the place."""
     T, K = x.shape[-2:]
     speed = base ** (-torch.arange(0, K, 2, device=x.device) / K)  # (K / 2,)
     angle = torch.arange(T, device=x.device)[:, None] * speed  # (T, K / 2)

@@ -75,7 +75,7 @@ LESSONS = (
     Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
            "gray", 29, 87, (1, 5), ()),
     Lesson("16", "families_and_scale", "Families and scale", "What do BERT, GPT and T5\nshare, and what is size worth?",
-           "gray", 27, 51, (2, 5), ()),
+           "gray", 27, 59, (2, 5), ()),
 )
 # fmt: on
 
