@@ -23,15 +23,9 @@ def count() -> int:
 
 
 @count.mistake
-def one_of_the_two() -> int:
-    """That is A alone, or B alone: each changed matrix gets both."""
+def half_of_it() -> int:
+    """That is half of it. Each attention has two matrices that are changed, and each of them gets both A and B."""
     return 12 * 2 * 4 * 512
-
-
-@count.mistake
-def one_matrix_each() -> int:
-    """Each attention has two matrices that are changed, for queries and for values."""
-    return 12 * 4 * (512 + 512)
 
 
 @count.mistake
@@ -148,7 +142,7 @@ def a_byte_a_step() -> int:
 
 @file_size.mistake
 def a_step_for_each() -> int:
-    """64 weights share one step."""
+    """That is a step for each weight; 64 of them share one."""
     return 1_000_000 // 2 + 2 * 1_000_000
 
 
