@@ -14,6 +14,7 @@ from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.bits_control import bits_control
 from tfm_lib.show.bottleneck_control import bottleneck_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
@@ -49,6 +50,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
     "steps_control": steps_control,
     "bottleneck_control": bottleneck_control,
+    "bits_control": bits_control,
     "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
