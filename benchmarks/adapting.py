@@ -77,7 +77,8 @@ class LoRA(nn.Module):
     def __init__(self, linear, rank, alpha):
         super().__init__()
         self.linear, self.scale = linear.requires_grad_(False), alpha / rank
-        self.a = nn.Parameter(torch.randn(rank, linear.in_features) / linear.in_features**0.5)
+        start = torch.randn(rank, linear.in_features) / linear.in_features**0.5
+        self.a = nn.Parameter(start)
         self.b = nn.Parameter(torch.zeros(linear.out_features, rank))
 
     def forward(self, x):
