@@ -105,8 +105,12 @@ def lesson_14_is_there() -> bool:
     return "14_before_and_beside" in [lesson.name for lesson in LESSONS]
 
 
-def lesson_15_is_the_last() -> bool:
-    return LESSONS[-1].name == "15_cheaper_attention"
+def lesson_15_is_there() -> bool:
+    return "15_cheaper_attention" in [lesson.name for lesson in LESSONS]
+
+
+def lesson_17_is_the_last() -> bool:
+    return LESSONS[-1].name == "17_adapt_and_compress"
 
 
 CODERS = ["encoder", "decoder"]
@@ -142,7 +146,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 11 Real text |": lesson_11_is_there,
         "| 12 Published weights |": lesson_12_is_there,
         "| 14 Before and beside |": lesson_14_is_there,
-        "| 15 Cheaper attention |": lesson_15_is_the_last,
+        "| 15 Cheaper attention |": lesson_15_is_there,
+        "| 17 Adapt and compress |": lesson_17_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -232,8 +237,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "for its 128 heads it would be 40,960": HEADS_KEEP,
         "the best 2,048": BEST_KEYS,
         "is built, trained and measured in lesson 14": lesson_14_is_there,
-        "all are built and measured in lesson 15": lesson_15_is_the_last,
-        "The lessons end with 15": lesson_15_is_the_last,
+        "all are built and measured in lesson 15": lesson_15_is_there,
+        "The lessons end with 17": lesson_17_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -272,9 +277,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         **{f"| 14, section {number} |": lesson_14_is_there for number in (1, 2, 4, 6)},
         "| 14, “what a layer can see” |": lesson_14_is_there,
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
-        **{f"| 15, section {number} |": lesson_15_is_the_last for number in (1, 2, 4, 5, 6)},
-        "| 15, “the way back without the table” |": lesson_15_is_the_last,
-        "| 15, “memory of earlier segments” |": lesson_15_is_the_last,
+        **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
+        **{f"| 17, section {number} |": lesson_17_is_the_last for number in (2, 3, 4, 5, 6, 7)},
+        "| 15, “the way back without the table” |": lesson_15_is_there,
+        "| 15, “memory of earlier segments” |": lesson_15_is_there,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
             abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
         ),
@@ -298,9 +304,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
         "| 14 Before and beside | 24 | 7 in 60 |": MINUTES,
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
+        "| 17 Adapt and compress | 27 | 9 in 70 |": MINUTES,
         "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
-        "08 and 11, and 09, 10, 12, 14 and 15 for those": lesson_15_is_the_last,
-        "403 minutes of reading, and 100 exercises in 1133 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "08 and 11, and 09, 10, 12, 14, 15 and 17 for those": lesson_17_is_the_last,
+        "430 minutes of reading, and 109 exercises in 1203 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

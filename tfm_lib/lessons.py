@@ -75,7 +75,7 @@ LESSONS = (
     Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
            "gray", 29, 87, (1, 5), ()),
     Lesson("17", "adapt_and_compress", "Adapt and compress", "How is a trained model\nchanged, and made small?",
-           "gray", 29, 70, (0, 6), ()),
+           "gray", 27, 70, (0, 6), ()),
 )
 # fmt: on
 
