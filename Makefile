@@ -13,6 +13,10 @@ UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
 # typed: make does not expand them, and recipes take them out of the environment, where no shell reads them.
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
+# A name that nothing here knows would be left out in silence, and TASKS=newsroom learn ten pairs.
+OPTIONS := ARGS BEAMS COPY COUNT DATA DEVICE DIR FIELDS FILE HEAD JUPYTER LESSON MINUTES MODEL OUT PYTHON REPLACE \
+  RESUME SEED SHIP STEPS TASK TEXT TORCH_BACKEND UV UV_% WORKERS
+$(foreach name,$(filter-out $(OPTIONS),$(GIVEN)),$(error There is no option $(name)=; make alone lists all of them))
 given = $(filter $(1),$(GIVEN))
 option = $(if $(call given,$(1)),--$(2)="$$$(1)")
 switch = $(if $(call given,$(1)),$(if $(filter-out 1,$($(1))),$(error $(1)=1 or nothing, not $(1)=$($(1))),--$(2)))
@@ -127,7 +131,7 @@ test test-slow test-browser bench site lessons: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 # So that what it says of options is in make's words.
-train write export: export TFM_BY_MAKE = 1
+lab train write export: export TFM_BY_MAKE = 1
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)
@@ -138,6 +142,7 @@ endif
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
 	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6.5 GB on disk."
+	@echo "Less than half without CUDA: stop this by Ctrl+C, then make $(or $(firstword $(MAKECMDGOALS)),lab) TORCH_BACKEND=cpu"
 	$(UV) pip sync --python .venv/bin/python --require-hashes requirements.lock
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .
 	@rm -f .venv/.installed* && touch $@

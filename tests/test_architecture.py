@@ -73,7 +73,7 @@ MAY_IMPORT = {
         "workers",
     },
     "copies": set(),
-    "lab": {"copies", "files", "lessons"},
+    "lab": {"copies", "errors", "files", "lessons"},
     "checks": {"ask"},
 }
 COMMANDS = {

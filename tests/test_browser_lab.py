@@ -33,11 +33,8 @@ NAMES = [path.stem for path in sorted(FOLDER.glob("*.ipynb"))]
 WINDOW = {"width": 1300, "height": 2500}
 STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for an answer
 GOAL = 50  # milliseconds until a control answers in which a model computes
-# All cells are in the page, also those out of sight; and nobody is asked whether to fetch news.
-SETTINGS = {
-    "notebook-extension/tracker": {"windowingMode": "none"},
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
-}
+# All cells are in the page, also those out of sight.
+SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}
 # The functions of the package that return something live; a cell that calls one shows a control.
 PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/**/*.py"))
 LIVE = re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live\w*:", PACKAGE, re.MULTILINE)
@@ -128,6 +125,41 @@ def page(browser, lab) -> Iterator:
         yield context.new_page()
     lab.shut_kernels()
     assert asked == []
+
+
+def test_a_first_start_is_calm(page, lab):
+    """One line is printed; no popup covers the lesson, no name is cut off, and nothing says that it is unsaved."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(f"{lab.url}/lab/tree/{NAMES[0]}.ipynb?token={lab.token}&reset")
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    page.wait_for_timeout(5000)  # news would be offered, and the kernel would write into the file
+    assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0
+    names = page.locator(".jp-DirListing-itemText")
+    assert names.count() >= len(NAMES)
+    assert names.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)") == []
+    assert page.locator(".jp-mod-dirty").count() == 0
+    said = (lab.folder.parent / "log").read_text().splitlines()
+    assert [line.partition(" http")[0] for line in said] == ["The lessons are open at"], said
+
+
+def test_a_verdict_and_progress_lead_to_the_exercise(page, lab):
+    run = """from tfm_lib.checks import check, progress
+check("attention.crowd", 3)
+progress()"""
+    page.goto(f"{lab.url}/lab/tree/{NAMES[0]}.ipynb?token={lab.token}&reset")
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(run)
+    page.keyboard.press("Control+Enter")
+    verdict, kept = (
+        page.locator(".jp-OutputArea-output").filter(has_text=text).first for text in ("not right yet", "all lessons:")
+    )
+    expect = "Exercise 1 (one word in a crowd)"
+    verdict.get_by_role("link", name=expect).wait_for()
+    assert verdict.locator("b").first.evaluate("e => getComputedStyle(e).color") == "rgb(209, 69, 59)"
+    kept.get_by_role("link", name=expect).click()
+    page.locator(".jp-NotebookPanel:visible").get_by_role("heading", name="Exercise 1: one word in a crowd").wait_for()
 
 
 def code_cells(path: Path) -> list[dict]:

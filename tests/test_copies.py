@@ -40,7 +40,14 @@ def test_outputs_to_guess_are_cleared_and_all_else_is_as_it_was(lessons):
     original, copy = json.loads((lessons / "01_a.ipynb").read_text()), learners_copy(lessons / "01_a.ipynb")
     assert (copy["cells"][1]["outputs"], copy["cells"][1]["execution_count"]) == ([], None)
     assert copy["cells"][1]["source"] == original["cells"][1]["source"] and copy["cells"][2] == original["cells"][2]
+    original["metadata"]["language_info"] = copy["metadata"]["language_info"]
     assert {**copy, "cells": 0} == {**original, "cells": 0}
+
+
+def test_a_copy_names_the_language_as_its_kernel_does(lessons):
+    ipykernel = pytest.importorskip("ipykernel.ipkernel")
+    language = ipykernel.IPythonKernel.language_info
+    assert learners_copy(lessons / "01_a.ipynb")["metadata"]["language_info"] == language
 
 
 def test_links_lead_to_the_cells_of_their_headings(lessons):

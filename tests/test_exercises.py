@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ from tfm_lib.ask import checks, progress_file, running, verdict
 from tfm_lib.ask.comparing import difference
 from tfm_lib.ask.exercise import Exercise
 from tfm_lib.ask.exercise import exercise as make_exercise
+from tfm_lib.ask.headings import heading
+from tfm_lib.ask.telling import COLORS, Piece, tell
 from tfm_lib.ask.verdict import Verdict, judge
 from tfm_lib.attention import attention
 from tfm_lib.lab import without_solutions
@@ -201,7 +204,9 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     checks.progress()
     shown = capsys.readouterr().out
-    assert re.search(rf"✓ {first.partition('.')[2]} ", shown) and re.search(rf"✗ {second.partition('.')[2]} ", shown)
+    assert f"  ✓ {heading(first)} " in shown and f"  ✗ {heading(second)} " in shown
+    left = sum(e.minutes for e in EXERCISES[1:])
+    assert f"\nall lessons: 1 solved, {len(EXERCISES) - 1} open, {left:,} minutes left\n" in shown
     assert max(map(len, shown.splitlines())) <= 88, "no lesson shows a longer line"
     listed = [line for line in shown.splitlines() if line.startswith("  ")]
     assert len(listed) == len(checks.exercises("attention")), "only the lesson that was begun is shown in full"
@@ -215,6 +220,50 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
 
 def solution(name: str) -> object:
     return answer_of(checks.find(name), solved=True)
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_an_exercise_is_called_by_the_heading_above_it(name):
+    book = {cell.id: cell for cell in cells.read(LESSONS / heading(name).file).cells}
+    title = book[heading(name).cell].source.splitlines()[0]
+    assert title == f"### {heading(name).number}: {heading(name).title}"
+    assert sections(name.partition(".")[0])[1][name].text.startswith(title)
+
+
+LINES = [[Piece("✗ ", "wrong"), Piece("a <b>", link="02_b.ipynb#cell-id=x"), ": no."], ["  why"]]
+
+
+def test_in_a_notebook_what_is_told_has_colors_and_links(monkeypatch):
+    said = []
+    monkeypatch.setattr("tfm_lib.ask.telling._in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: said.append(bundle))
+    tell(LINES)
+    monkeypatch.setitem(sys.modules, "google.colab", None)  # opens no file beside the notebook
+    tell(LINES)
+    assert said[0]["text/plain"] == "✗ a <b>: no.\n  why"
+    assert (
+        '<b style="color: #d1453b">✗ </b><a href="02_b.ipynb#cell-id=x">a &lt;b&gt;</a>: no.\n  why'
+        in said[0]["text/html"]
+    )
+    assert "</b>a &lt;b&gt;: no." in said[1]["text/html"]
+
+
+def test_a_terminal_has_colors_and_a_file_has_none(monkeypatch, capsys):
+    tell(LINES)
+    assert capsys.readouterr().out == "✗ a <b>: no.\n  why\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    tell(LINES)
+    assert capsys.readouterr().out == "\x1b[31m✗ \x1b[0ma <b>: no.\n  why\n"
+
+
+@pytest.mark.parametrize("background", [1.0, 0.0])
+def test_signs_are_read_on_white_and_on_black(background):
+    for color, _ in COLORS.values():
+        light = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in light]
+        luminance = sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+        low, high = sorted([luminance, background])
+        assert (high + 0.05) / (low + 0.05) >= 4
 
 
 OLD_NAMES = [  # of the lesson "Speed and scale", and of an exercise of lesson 08
@@ -247,7 +296,7 @@ def test_an_exercise_in_an_old_copy_of_a_lesson_is_checked(old, tmp_path, monkey
     monkeypatch.delenv("TFM_NO_PROGRESS", raising=False)
     name = ("scale" if old.endswith(".ring") else "speed") + old[old.index(".") :]
     checks.check(old, solution(name))
-    assert capsys.readouterr().out.startswith(f"✓ {name}")
+    assert capsys.readouterr().out.startswith(f"✓ {heading(name)}: right.")
     assert json.loads(Path("progress.json").read_text()) == {name: "right"}
 
 

@@ -138,6 +138,7 @@ def started(monkeypatch) -> list[list[str]]:
     monkeypatch.setattr(labapp.LabApp, "launch_instance", lambda argv: calls.append(argv))
     for name in ("SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     return calls
 
 
@@ -148,6 +149,16 @@ def test_lab_opens_the_first_lesson(course, started):
     assert "--LabApp.default_url=/lab/tree/00_start_here.ipynb" in options
     assert f"--ServerApp.root_dir={lessons}" in options
     assert options[-1] == "--port=9999"
+
+
+def test_settings_of_the_course_stand_behind_those_of_the_learner(course, started, monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "mine")
+    lab(argparse.Namespace(dir=course[0], jupyter=[]))
+    mine, ours = os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert mine == "mine" and [path.name for path in sorted(Path(ours).rglob("*.json"))] == [
+        "course.json",
+        "default_setting_overrides.json",
+    ]
 
 
 def test_lab_keeps_a_lesson_that_others_replaced_and_says_so_once(started, tmp_path, monkeypatch, capsys):
@@ -494,6 +505,14 @@ AS_TYPED = [
 
 
 @needs_make
+def test_an_option_that_nobody_knows_is_refused():
+    """Else TASKS=newsroom would be left out in silence, and ten pairs be learned."""
+    result = make("-n", "train", "TASKS=newsroom")
+    assert result.returncode == 2 and "There is no option TASKS=; make alone lists all of them" in result.stderr
+    assert make("-n", "lab", "UV_DEFAULT_INDEX=https://mirror.example").returncode == 0
+
+
+@needs_make
 @pytest.mark.parametrize("value", AS_TYPED)
 def test_options_arrive_as_they_are_typed(called, value):
     """Both expand what they can: make, and the shell to which it hands a recipe's line."""
@@ -735,6 +754,26 @@ def test_the_readme_says_what_python_and_which_environment():
     assert f"SUPPORTED := {supported}\n" in makefile and f'--python "{supported}"' in README
     name = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["name"]
     assert f"conda activate {name}" in README
+
+
+@needs_make
+def test_the_container_installs_the_small_build_and_opens_the_lessons():
+    """What `.devcontainer` runs are the README's targets; each option is one that JupyterLab's server has."""
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    created, attached = (shlex.split(container[f"post{step}Command"]) for step in ("Create", "Attach"))
+    assert created == ["make", "progress", "TORCH_BACKEND=cpu"] and attached[:2] == ["make", "lab"]
+    assert all(make("-n", *command[1:]).returncode == 0 for command in (created, attached))
+    [port] = container["forwardPorts"]
+    options = shlex.split(attached[2].partition("=")[2])
+    assert f"--port={port}" in options
+    pytest.importorskip("jupyterlab")
+    from jupyter_server.auth.identity import PasswordIdentityProvider
+    from jupyter_server.serverapp import ServerApp
+
+    known = {"ServerApp": ServerApp, "IdentityProvider": PasswordIdentityProvider}
+    for option in options:
+        owner, dot, name = option.removeprefix("--").partition("=")[0].partition(".")
+        assert not dot or name in known[owner].class_trait_names(config=True), option
 
 
 def test_the_sizes_in_the_readme():

@@ -269,7 +269,6 @@ def test_standard_input_is_read_where_it_is_no_terminal(arguments, capsys, monke
         (["--file", "empty.txt"], "empty.txt: no texts in it; give each a line"),
         (["--file", "-"], "standard input: no texts in it"),
         (["--text", "fire", "--model", "runs/none"], "runs/none: no trained model is there; give one of: newsroom"),
-        (["--text", "fire", "--beams", "0"], "beams must be 1 or more, got 0"),
         (["--text", "fire", "--beams", "2", "--count", "3"], "2 beams find no 3 texts"),
     ],
 )
@@ -277,6 +276,12 @@ def test_wrong_options_are_said(arguments, message, monkeypatch):
     Path("empty.txt").touch()
     with pytest.raises(ValueError, match=message):
         write(*arguments, monkeypatch=monkeypatch)
+
+
+def test_no_beams_are_refused_before_a_model_is_loaded(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        write("--text", "fire", "--beams", "0", monkeypatch=monkeypatch)
+    assert capsys.readouterr().err == "error: --beams wants a whole number from 1 on, got 0\n"
 
 
 def test_who_gives_nothing_at_a_terminal_is_told_what_to_give(monkeypatch):

@@ -30,7 +30,12 @@ def train(args: argparse.Namespace) -> None:
 
     from tfm_lib import runs, tasks
 
-    copying = None if args.copy is None else args.copy == 1
+    if args.steps is not None and args.data is None:
+        raise ValueError(
+            f"{option('steps', args.steps)} is for pairs of a file: add {option('data', 'FILE')}, or leave it out, "
+            "since the ten pairs and the newsroom have their own number of steps"
+        )
+    copying = None if args.copy is None else args.copy == "1"
     task = tasks.choose(args.task, args.data, args.seed, args.steps, copying, args.fields)
     if args.model is not None:
         if args.data is None or args.copy is not None:
@@ -74,7 +79,7 @@ def export(args: argparse.Namespace) -> None:
     model, vocabulary, state, rules = load_checkpoint(path)
     name = next((name for name, file in SHIP.items() if file == path), path.parent.name)
     scores, remark = path.with_name("scores.json"), ""
-    if args.head == 0:
+    if args.head == "0":
         if not isinstance(model, CopyingTransformer):
             raise ValueError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
         if args.task is None and args.data is None:
@@ -94,9 +99,9 @@ def export(args: argparse.Namespace) -> None:
         print(remark)
     folder = args.out or Path("exported") / name
     told = {}
-    if args.head != 0 and path == pretrained.SHIPPED:
+    if args.head != "0" and path == pretrained.SHIPPED:
         told = json.loads(course_file("benchmarks/newsroom.json").read_text(encoding="utf-8"))["runs"][0]["test_sets"]
-    elif args.head != 0 and scores.exists():
+    elif args.head != "0" and scores.exists():
         told = json.loads(scores.read_text(encoding="utf-8"))
     generation = pretrained.Generation(max_new_tokens=model.config.max_length - 1, rules=rules)
     card = pretrained.card(name, str(folder), model, state, told, remark)
@@ -181,10 +186,20 @@ def progress(args: argparse.Namespace) -> None:
     progress(args.dir)
 
 
+IN_PLAIN_WORDS = {  # of argparse
+    r"^argument (\S+): not allowed with argument (\S+)$": r"\1 and \2 exclude each other; give one of them",
+    r"^argument (\S+): ": r"\1 ",
+    "^unrecognized arguments: ": "there is no option ",
+    "^the following arguments are required: ": "what is missing: ",
+}
+
+
 class _Parser(argparse.ArgumentParser):
     """Wrong options end in one line, which calls them as they were given: to make, or to this command."""
 
     def error(self, message: str) -> NoReturn:
+        for pattern, ours in IN_PLAIN_WORDS.items():
+            message = re.sub(pattern, ours, message)
         if BY_MAKE in os.environ:
             message = re.sub(r"--([a-z]+)", lambda name: name[1].upper(), message)
         self.exit(2, f"error: {message}\n")
@@ -197,6 +212,17 @@ def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
         if not (text.isdecimal() and least <= int(text) <= most):
             raise argparse.ArgumentTypeError(f"wants a whole number from {least} on, got {text}")
         return int(text)
+
+    return read
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    """Reads one of these names."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"is {' or '.join(names)}, not {text}")
+        return text
 
     return read
 
@@ -241,7 +267,9 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(run=student)
 
     command = commands.add_parser("train", help="train a summarizer: ten short pairs, the newsroom, or a file of yours")
-    command.add_argument("--task", choices=["ten_pairs", "newsroom"], help="what to learn without a file (ten_pairs)")
+    command.add_argument(
+        "--task", type=_one_of("ten_pairs", "newsroom"), help="what to learn without a file (ten_pairs)"
+    )
     command.add_argument(
         "--data", type=Path, help="JSONL, JSONL.gz, CSV or Parquet with article and summary, or a folder"
     )
@@ -254,8 +282,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--steps", type=_whole(1), help="train on a file for so many steps, instead of minutes")
     command.add_argument(
         "--copy",
-        type=int,
-        choices=[0, 1],
+        type=_one_of("0", "1"),
         help="1: a model that can copy words of the text; 0: one that can't (0, and 1 for a file)",
     )
     command.add_argument(
@@ -284,15 +311,17 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--text", help="what to summarize")
     command.add_argument("--file", help="a text per line, or JSONL with article; - is standard input")
     command.add_argument("--model", help="a run's folder or checkpoint, or what ships: newsroom, newsroom-copying")
-    command.add_argument("--beams", type=int, help="of beam search, as many as summaries are wanted unless given")
-    command.add_argument("--count", type=int, default=1, help="summaries per text, with their probabilities (1)")
+    command.add_argument("--beams", type=_whole(1), help="of beam search, as many as summaries are wanted unless given")
+    command.add_argument("--count", type=_whole(1), default=1, help="summaries per text, with their probabilities (1)")
     command.set_defaults(run=write)
 
     command = commands.add_parser("export", help="write a trained model as a folder that transformers opens")
     command.add_argument("--model", help="as for write; the newest run unless given")
     command.add_argument("--out", type=Path, help="the folder (exported/NAME)")
-    command.add_argument("--head", type=int, choices=[0], help="0: leave the head of a copying model out")
-    command.add_argument("--task", choices=["newsroom"], help="what a copying model learned, to score it without head")
+    command.add_argument("--head", type=_one_of("0"), help="0: leave the head of a copying model out")
+    command.add_argument(
+        "--task", type=_one_of("newsroom"), help="what a copying model learned, to score it without head"
+    )
     command.add_argument("--data", type=Path, help="or the file that it learned from")
     command.add_argument("--fields", type=_fields, default=("article", "summary"), help="as for train")
     command.add_argument("--seed", type=_whole(0, 2**32 - 1), default=0, help="as for train (0)")

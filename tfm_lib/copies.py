@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,26 @@ from typing import Any
 HEADING = re.compile(r"^ {0,3}#{1,6} (.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<file>\d\d_\w+\.ipynb)?#(?P<anchor>[^)\s]+)\)")
 
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": f"ipython{sys.version_info.major}",
+    "version": sys.version.split()[0],
+}
+
 
 def learners_copy(lesson: Path) -> dict[str, Any]:
     """The notebook of `lesson` without the outputs of cells tagged `guess`, which the learner's own run brings.
 
+    It names the language as the kernel will, since JupyterLab would call it changed as soon as that answers.
     Links to sections lead to the cells of their headings: JupyterLab does not know headings by the names that GitHub
     and the web pages give them.
     """
     book = json.loads(lesson.read_text(encoding="utf-8"))
+    book["metadata"]["language_info"] = LANGUAGE
     cell_of = cache(_cells_of_headings)
 
     def to_cell(link: re.Match[str]) -> str:

@@ -5,15 +5,22 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfm_lib.copies import as_file, learners_copy
+from tfm_lib.errors import option
 from tfm_lib.files import write_whole
-from tfm_lib.lessons import COURSE, IN_CLONE, REPLACED, course_file
+from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, REPLACED, course_file
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
 
 FOLDER = course_file("notebooks")
 # In a clone the learner's copies lie in it, wherever a command is run; an installed package has the current folder.
 ROOT = COURSE if IN_CLONE else Path.cwd()
 MY_LESSONS = ROOT / "my_lessons"
+# Settings of JupyterLab that begin as suits the course; what a learner sets in its menus goes before them.
+SETTINGS = PACKAGE / "jupyter"
 SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
 
 
@@ -103,7 +110,8 @@ def lab(args: argparse.Namespace) -> None:
             print(line, flush=True)
     first = folder / "00_start_here.ipynb"
     if not first.is_file():
-        raise ValueError(f"no {first.name} in {folder}; without --dir the lessons are copied to {MY_LESSONS.name}/")
+        given = option("dir", args.dir)
+        raise ValueError(f"no {first.name} in {folder}; without {given} the lessons are copied to {MY_LESSONS.name}/")
 
     from jupyterlab.labapp import LabApp
 
@@ -111,12 +119,28 @@ def lab(args: argparse.Namespace) -> None:
     root = ROOT if folder.is_relative_to(ROOT) else folder
     options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
     options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options += ["--LabApp.custom_css=True", "--Application.log_level=ERROR"]
+    options.append("--KernelManager.transport_encryption=auto")  # else each kernel warns that it has none
+    config_path = [os.environ.get("JUPYTER_CONFIG_PATH"), str(SETTINGS)]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, config_path))
     options.append("--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms")
     if not _has_browser():
         options.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
     LabApp.launch_instance(argv=options + args.jupyter)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """By this, and by a file of `SETTINGS`, JupyterLab's server finds the next function."""
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: "ServerApp") -> None:
+    """Have JupyterLab's server take our style where the learner has none, and say in one line where it runs."""
+    server.static_custom_path.insert(-1, str(SETTINGS / "custom"))
+    server.log.addFilter(lambda record: record.funcName != "start_app")
+    server.io_loop.add_callback(lambda: print(f"The lessons are open at {server.public_url}", flush=True))
 
 
 def student(args: argparse.Namespace) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 
 from tfm_lib.ask import progress_file
 from tfm_lib.ask.exercise import Exercise
+from tfm_lib.ask.headings import heading
 from tfm_lib.ask.questions import read_lesson
-from tfm_lib.ask.verdict import SIGNS, judge
+from tfm_lib.ask.telling import Line, Piece, tell
+from tfm_lib.ask.verdict import SIGNS, WORDS, judge
 from tfm_lib.lessons import LESSONS, Lesson
 
 # The lessons that have exercises, by what their files are called after the number.
@@ -56,7 +58,10 @@ def check(name: str, answer: Any) -> None:
         print(error)
         return
     verdict = judge(exercise, answer)
-    print(verdict)
+    state, called = verdict.state, heading(exercise.name)
+    title = Piece(str(called), link=called.inside) if called else exercise.name
+    first: Line = [Piece(f"{SIGNS[state]} ", state), title, ": ", Piece(WORDS[state], state), "."]
+    tell([first, *([line] for line in verdict.reasons())], plain=state == "open")
     try:
         progress_file.record(progress_file.path(), exercise.name, verdict.state)
     except OSError as error:
@@ -80,19 +85,28 @@ def progress(folder: Path | None = None) -> None:
     except OSError as error:
         print(f"Your progress could not be read, so all is shown as open: {error}")
         states, answers = {}, {}
-    signs = f"{SIGNS['right']} right   {SIGNS['wrong']} tried   {SIGNS['open']} open"
-    print(f"{signs}   (once you try one, its lesson's exercises are listed)\n")
+    signs = (Piece(f"{SIGNS[state]} ", state) for state in ("right", "wrong", "open"))
+    said = ("right   ", "tried   ", "open   (once you try one, its lesson's exercises are listed)\n")
+    lines: list[Line] = [[part for pair in zip(signs, said, strict=True) for part in pair]]
+    every = {topic: exercises(topic) for topic in TOPICS}
     for lesson in LESSONS:
-        all_of_it = exercises(lesson.topic) if lesson.topic in TOPICS else []
+        all_of_it = every.get(lesson.topic, [])
         right = [e for e in all_of_it if states.get(e.name) == "right"]
         minutes = sum(e.minutes for e in all_of_it if e not in right)
         left = f", {minutes} minutes left" if minutes else ""
         told = [f"{len(right)} of {len(all_of_it)}{left}"] * bool(all_of_it) + _answered(lesson, answers)
         if told:
-            print(f"{lesson.number} {lesson.topic.replace('_', ' ')}: {'; '.join(told)}")
+            lines.append([f"{lesson.number} {lesson.topic.replace('_', ' ')}: {'; '.join(told)}"])
         for e in all_of_it if any(e.name in states for e in all_of_it) else ():
-            sign, name = SIGNS[states.get(e.name, "open")], e.name.partition(".")[2]
-            print(f"  {sign} {name:<15} {'●' * e.difficulty:<5} {e.minutes:>3} min  {e.trains}")
+            state, called = states.get(e.name, "open"), heading(e.name)
+            title = Piece(str(called), link=called.outside) if called else Piece(e.name)
+            rest = f"{'':{60 - len(title.text)}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
+            lines.append(["  ", Piece(f"{SIGNS[state]} ", state), title, rest])
+    whole = [e for all_of_it in every.values() for e in all_of_it]
+    undone = [e for e in whole if states.get(e.name) != "right"]
+    counts = f"{len(whole) - len(undone)} solved, {len(undone)} open"
+    lines.append([f"\nall lessons: {counts}, {sum(e.minutes for e in undone):,} minutes left"])
+    tell(lines)
 
 
 def _answered(lesson: Lesson, answers: dict[str, dict[str, str]]) -> list[str]:

@@ -30,10 +30,13 @@ class Verdict:
     why: str = ""
     details: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        first = f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}."
+    def reasons(self) -> list[str]:
+        """Why, and the details, each wrapped."""
         details = [_wrapped(line, " " * 4, " " * 14) for line in self.details]
-        return "\n".join([first, *([_wrapped(self.why, " " * 2, " " * 2)] if self.why else []), *details])
+        return [*([_wrapped(self.why, " " * 2, " " * 2)] if self.why else []), *details]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}.", *self.reasons()])
 
 
 def _wrapped(text: str, indent: str, next_indent: str) -> str:
