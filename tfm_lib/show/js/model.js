@@ -311,6 +311,16 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
+/** Two whole numbers in a byte, each 8 too large, times the step of their group: as in tfm_lib.packed. */
+function fromFourBits(bytes, steps) {
+  const numbers = new Float32Array(2 * bytes.length), group = numbers.length / steps.length;
+  for (let i = 0; i < numbers.length; i++) {
+    const half = i % 2 ? bytes[i >> 1] >> 4 : bytes[i >> 1] & 15;
+    numbers[i] = (half - 8) * steps[Math.floor(i / group)];
+  }
+  return numbers;
+}
+
 /** The tensors of a safetensors file whose names begin with `name`. */
 class Tensors {
   constructor(header, content, name = "") {
@@ -327,12 +337,14 @@ class Tensors {
 
   vector(name) {
     const { dtype, data_offsets } = this.header[`model.${this.name}.${name}`];
+    if (dtype === "U8") return fromFourBits(this.content.subarray(...data_offsets), this.vector(`${name}.step`));
     if (dtype !== "F16") throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
     return fromHalves(new Uint16Array(this.content.slice(...data_offsets).buffer));
   }
 
   rows(name) {
-    const [length, width] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
+    const [length] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
+    const width = values.length / length; // of bytes with two numbers, the shape has half
     return Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width));
   }
 }
