@@ -73,7 +73,7 @@ def machine() -> Live:
         "parts": _parts(),
         "measured": {row["off"]: row["exact"]["mean"] for row in record["rows"]},
         "count": record["draws"] * record["stories"],
-        "lessons": {"read": FILES["01"], "write": FILES["08"], "copy": FILES["11"]},
+        "lessons": {"read": FILES["07"], "write": FILES["08"], "copy": FILES["11"]},
         "run": run,
     }
     best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])

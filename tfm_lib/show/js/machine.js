@@ -9,12 +9,12 @@
  * Until the reader touches it, that run is shown; then the weights come.
  */
 function machine(root, data) {
-  const { models, parts, measured, load } = data, whole = parts.find(({ kind }) => kind === "");
+  const { models, parts, measured, load } = data;
   const state = {
     story: data.story, model: models[0][0], chosen: [], place: data.place, temperature: 0, beams: 1, kind: "", off: "",
     seed: 0,
   };
-  const shipped = {}, known = new Map(), partOf = (kind) => parts.find((part) => part.kind === kind);
+  const shipped = {}, known = new Map(), partOf = (name) => parts.find(({ kind }) => kind === name);
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0, playing = null, written = Infinity; // written: how many words of the headline are there by now
 
@@ -39,7 +39,7 @@ function machine(root, data) {
     set(which, { hidden: partOf(kind).names.length < 2 });
     turn({ kind, off: partOf(kind).names[0][0], chosen: [] });
   });
-  const which = menu("which", whole.names, "", (off) => turn({ off, chosen: [] }));
+  const which = menu("which", partOf("").names, "", (off) => turn({ off, chosen: [] }));
   set(which, { hidden: true });
   const stranger = button("a name that nobody has", () => {
     set(desk.area, { value: data.name });
@@ -47,18 +47,16 @@ function machine(root, data) {
   });
   const role = choice("model", models, models[0][0], (model) => turn({ model, chosen: [] }));
   const why = element("p", { class: "tfm-why" }), row = (...knobs) => element("div", { class: "tfm-knobs" }, ...knobs);
-  const headed = (text, lesson, ...children) => {
-    const made = panel("", ...children);
-    made.firstChild.append(text, lessonLink(lesson));
-    return made;
-  };
+  const heading = (text, ...more) => element("div", { class: "tfm-title tfm-wide" }, text, ...more);
+  const part = (...children) => element("div", { class: "tfm-panel" }, ...children);
 
   const say = layOut(root, "A machine that writes headlines", [
-    element("div", { class: "tfm-title tfm-wide" }, "1 Read a story", lessonLink(data.lessons.read)), choose, ...rest,
+    heading("1 It reads a story", lessonLink(data.lessons.read, "how it learned to")), choose, ...rest,
   ], [
     element("div", { class: "tfm-wide" }, typed, sheet.made),
-    headed("2 It writes", data.lessons.write, row(writing, warmth, width), title, bars),
-    headed("3 Break it", data.lessons.copy, row(taken, which), why, row(stranger, role)),
+    part(heading("2 It writes, word by word", lessonLink(data.lessons.write, "how it chooses")),
+      row(writing, width, warmth), title, bars),
+    part(heading("3 Break it"), row(taken, which), why, row(stranger, role, lessonLink(data.lessons.copy, "copying"))),
   ]);
   set(root, { class: "tfm-control tfm-machine" });
 
@@ -77,17 +75,19 @@ function machine(root, data) {
     if (names.every((name) => shipped[name])) show();
   }
 
+  /** Write the headline before the reader's eyes, once the model is there. */
   function play() {
     if (calm.matches) return;
-    written = 0;
-    playing = setInterval(() => {
-      const run = known.get(keyOf(state));
-      if (!run) return; // it is on its way
+    const goOn = () => {
+      if (!shipped[state.model]) return;
       state.place = written;
       written += 1;
-      if (written >= run.texts.length) stop();
+      if (written >= runOf(state).texts.length) stop();
       show();
-    }, 350);
+    };
+    written = 0;
+    playing = setInterval(goOn, 350);
+    goOn();
   }
 
   function stop() {
@@ -101,6 +101,7 @@ function machine(root, data) {
 
   function runOf(of) {
     const key = keyOf(of);
+    if (known.size > 50) known.clear();
     if (!known.has(key)) known.set(key, headlineRun(shipped[of.model], of, data));
     return known.get(key);
   }
@@ -117,6 +118,7 @@ function machine(root, data) {
     sheet.show(run, place, Math.min(written, texts.length));
     const called = part.names.length > 1 ? part.names.find(([name]) => name === off)[1] : "";
     why.replaceChildren(part.why, lessonLink(part.lesson));
+    if (playing) return; // it says so once, at the end
 
     const story = storyTokens(state.story), best = step.weights.indexOf(Math.max(...step.weights));
     let message = off ? `Without ${called || part.says} it writes “${run.text}”` : `It writes “${run.text}”`;
@@ -145,12 +147,12 @@ function plainVocabulary(pieces) {
   return new Vocabulary({ model: { vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])) } });
 }
 
-/** A link to a lesson, from a page or a notebook. */
-function lessonLink(lesson) {
+/** A link to a lesson, from a page or a notebook. about: what it explains. */
+function lessonLink(lesson, about = "") {
   const top = document.documentElement.dataset.content_root; // of pages
   const href = top === undefined ? `${lesson}.ipynb` : `${top}notebooks/${lesson}.html`;
   const where = { href, target: top === undefined ? "_blank" : null };
-  return element("a", { class: "tfm-lesson", ...where }, `lesson ${lesson.slice(0, 2)}`);
+  return element("a", { class: "tfm-lesson", ...where }, `${about && `${about}: `}lesson ${lesson.slice(0, 2)}`);
 }
 
 /**
@@ -245,7 +247,7 @@ function ribbonSheet(area, vocabulary, most, press) {
     lay();
     headline.show(run.texts.slice(0, count).map((text, t) => ({
       text, kind: t === place ? "chosen" : run.steps[t].copied ? "copied" : null,
-      style: `border-bottom-color: ${INKS[t % INKS.length]}`,
+      style: `border-bottom-color: ${INKS[t % INKS.length]}`, title: text === "[eos]" ? "the end of the headline" : null,
     })));
     words.forEach((word, s) =>
       set(word, { style: `--weight: ${Math.round(100 * Math.min(1, run.steps[place].weights[s] ?? 0))}%` }));
