@@ -54,7 +54,7 @@ function machine(root, data) {
     heading("1 It reads a story", lessonLink(data.lessons.read, "how it learned to")), choose, ...rest,
   ], [
     element("div", { class: "tfm-wide" }, typed, sheet.made),
-    part(heading("2 It writes, word by word", lessonLink(data.lessons.write, "how it chooses")),
+    part(heading("2 It writes", lessonLink(data.lessons.write, "how it chooses")),
       row(writing, width, warmth), title, bars),
     part(heading("3 Break it"), row(taken, which), why, row(stranger, role, lessonLink(data.lessons.copy, "copying"))),
   ]);
