@@ -19,6 +19,7 @@ from tfm_lib.show.bottleneck_control import bottleneck_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.machine import machine
 from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
@@ -37,6 +38,7 @@ WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "machine": machine,
     "architecture_control": lambda: architecture_control(*newsroom_model()),
     "heads_control": lambda: heads_control(*newsroom_model()),
     "query_among_keys": query_among_keys,
