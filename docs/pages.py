@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64decode
 from functools import cache
 from html import escape
 from importlib.metadata import distribution
@@ -32,7 +33,8 @@ REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
 TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
-MAP, CARD = "course_map.png", "architecture.png"
+MAP, CARD, MACHINE = "course_map.png", "architecture.png", "machine.png"
+START = Path(__file__).resolve().parent.parent / "notebooks/00_start_here.ipynb"
 
 log = logging.getLogger(__name__)
 formulas = LatexToMathML()
@@ -133,6 +135,27 @@ class CourseMap(SphinxDirective):
         return [nodes.raw("", picture, format="html")]
 
 
+class Machine(SphinxDirective):
+    """The control that lesson 00 opens with, of what is stored there; where no script runs, its picture."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(START))
+        about, picture = stored_machine()
+        alt = escape(picture.metadata["image/png"]["alt"])
+        html = control("machine", about) + f'<noscript><img src="_static/{MACHINE}" width="740" alt="{alt}"></noscript>'
+        return [nodes.raw("", html, format="html")]
+
+
+@cache
+def stored_machine() -> tuple[dict[str, Any], NotebookNode]:
+    """Of what the control is built, and the output with its picture."""
+    book = nbformat.read(START, as_version=4)
+    [output] = [
+        out for cell in book.cells if cell.id == "control-machine" for out in cell.outputs if ON_PAGES in out.data
+    ]
+    return output.data[ON_PAGES], output
+
+
 class Writer(HTML5Translator):
     """Sphinx's own, but the captions over the lists of pages say which level of heading they are.
 
@@ -171,6 +194,7 @@ class Pages(StandaloneHTMLBuilder):
 def make_files(_: Sphinx, config: Config) -> None:
     """Puts the font, pictures, and the scripts and weights of the controls to the static files."""
     made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png(), CSS.name: CSS.read_bytes()}
+    made[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
     scripts = {"tfm": classic_script("tfm", all_scripts())}
     scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING)}
     made |= {f"{name}.js": script.encode() for name, script in scripts.items()}
@@ -200,6 +224,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("pages_made", "", "")
     app.add_builder(Pages, override=True)
     app.add_directive("course-map", CourseMap)
+    app.add_directive("machine", Machine)
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.connect("config-inited", make_files)
     app.connect("html-page-context", describe)

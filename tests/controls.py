@@ -14,10 +14,12 @@ from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.bits_control import bits_control
 from tfm_lib.show.bottleneck_control import bottleneck_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
+from tfm_lib.show.machine import machine
 from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
@@ -36,6 +38,7 @@ WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 CONTROLS: dict[str, Callable[[], Live]] = {
+    "machine": machine,
     "architecture_control": lambda: architecture_control(*newsroom_model()),
     "heads_control": lambda: heads_control(*newsroom_model()),
     "query_among_keys": query_among_keys,
@@ -49,6 +52,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "cache_control": lambda: cache_control(*newsroom_model(), make_newsroom(0, train=1).test[0].article),
     "steps_control": steps_control,
     "bottleneck_control": bottleneck_control,
+    "bits_control": bits_control,
     "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "files": set(),
     "recipes": set(),
     "next_token": set(),  # lesson 08 meets it, and checkpoints keep its rules
-    "checkpoints": {"copying", "files", "model", "next_token", "recipes", "vocabulary"},
+    "packed": set(),  # lesson 17 builds it, and checkpoints use it
+    "checkpoints": {"copying", "files", "model", "next_token", "packed", "recipes", "vocabulary"},
     "decoding": {"attention", "batches", "masks", "model", "next_token", "vocabulary"},
     "rouge": set(),
     "risk": {"batches", "decoding", "model", "recipes", "rouge"},
@@ -182,8 +183,8 @@ def test_the_taught_root_reads_from_end_to_end():
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in taught)
     # 250 of them for copying: its model, slots, hidden words, what was copied from where; 70 for its head start;
     # 30 for the interval of a lead; 70 for risk;
-    # 66 for docstrings.
-    assert lines <= 3870
+    # 66 for docstrings; 80 for weights of four bits.
+    assert lines <= 3950
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)

@@ -4,7 +4,7 @@ Where the environment variable SCREENSHOTS names a folder, a table of its times 
 """
 
 import os
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tests.times import Answer, report
 from tfm_lib.beam import beam_hypotheses
-from tfm_lib.checkpoints import save_checkpoint
+from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.decoding import after_the_end, greedy
 from tfm_lib.model import Transformer, TransformerConfig
@@ -137,6 +137,21 @@ def test_200_stories_have_the_same_logits_and_the_same_headlines(page, name, cap
     assert worst < NEAR
     if name == "copying":
         assert sum(bool(words) for _, words, _ in stories(name)) > 90
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_of_four_bits_a_weight_writes_what_python_writes(page, name, tmp_path):
+    model, vocabulary = shipped(name)
+    file = tmp_path / "four_bits.safetensors"
+    save_checkpoint(file, model, vocabulary, four_bits=True)
+    light = load_checkpoint(file).model.eval()
+    page.evaluate(
+        "text => { shipped.light = tfm.loadCheckpoint(tfm.fromBase64(text)); }", b64encode(file.read_bytes()).decode()
+    )
+    for article, _, src in stories(name)[:40]:
+        written = page.evaluate(WRITE, ["light", article])
+        assert written["tokens"] == greedy(light, src, LONGEST)[0].tolist(), article
+        assert (logits_of(written) - expected_logits(light, src, written["tokens"])).abs().max() < NEAR
 
 
 GREEDY = """([name, src, rules]) => src.map(ids => tfm.greedy(shipped[name].model, ids, 72, {rules}))"""

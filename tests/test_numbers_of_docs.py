@@ -109,8 +109,12 @@ def lesson_15_is_there() -> bool:
     return "15_cheaper_attention" in [lesson.name for lesson in LESSONS]
 
 
-def lesson_16_is_the_last() -> bool:
-    return LESSONS[-1].name == "16_families_and_scale"
+def lesson_16_is_there() -> bool:
+    return "16_families_and_scale" in [lesson.name for lesson in LESSONS]
+
+
+def lesson_17_is_the_last() -> bool:
+    return LESSONS[-1].name == "17_adapt_and_compress"
 
 
 CODERS = ["encoder", "decoder"]
@@ -147,7 +151,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12 Published weights |": lesson_12_is_there,
         "| 14 Before and beside |": lesson_14_is_there,
         "| 15 Cheaper attention |": lesson_15_is_there,
-        "| 16 Families and scale |": lesson_16_is_the_last,
+        "| 16 Families and scale |": lesson_16_is_there,
+        "| 17 Adapt and compress |": lesson_17_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -236,9 +241,17 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "and 64 for the positions": HEADS_KEEP,
         "for its 128 heads it would be 40,960": HEADS_KEEP,
         "the best 2,048": BEST_KEYS,
+        "call GPT-4 a model of more than a trillion parameters in one": Cited("a rumor, called one"),
+        "On arXiv the first 12 words of an abstract": "test_benchmarks.py::"
+        "test_the_readme_says_how_long_it_takes_to_learn",
+        "T5 from our blocks, lesson 12 |": lesson_12_is_there,
+        "AlphaFold 2 |": Cited("the name of the program"),
+        "training on texts of one's own, lesson 11 |": lesson_11_is_there,
+        "on pairs of yours (lesson 12)": lesson_12_is_there,
+        "stands in the test (lesson 11)": lesson_11_is_there,
         "is built, trained and measured in lesson 14": lesson_14_is_there,
         "all are built and measured in lesson 15": lesson_15_is_there,
-        "The lessons end with 16": lesson_16_is_the_last,
+        "The lessons end with 17": lesson_17_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -278,6 +291,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14, “what a layer can see” |": lesson_14_is_there,
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
+        **{f"| 17, section {number} |": lesson_17_is_the_last for number in (2, 3, 4, 5, 6, 7)},
         "| 15, “the way back without the table” |": lesson_15_is_there,
         "| 15, “memory of earlier segments” |": lesson_15_is_there,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
@@ -288,7 +302,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
     },
     "docs/teaching.md": {
         "8 GB of memory will do": Cited("advice; not measured"),
-        "| 00 Start here | 24 |": MINUTES,
+        "| 00 Start here | 25 |": MINUTES,
         "| 01 Attention | 28 | 8 in 103 |": MINUTES,
         "| 02 Masked softmax | 25 | 8 in 80 |": MINUTES,
         "| 03 Multi-head attention | 28 | 7 in 75 |": MINUTES,
@@ -304,9 +318,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14 Before and beside | 24 | 7 in 60 |": MINUTES,
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
         "| 16 Families and scale | 27 | 9 in 59 |": MINUTES,
+        "| 17 Adapt and compress | 27 | 9 in 70 |": MINUTES,
         "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
-        "08 and 11, and 09, 10, 12, 14, 15 and 16 for those": lesson_16_is_the_last,
-        "430 minutes of reading, and 109 exercises in 1192 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "08 and 11, and 09, 10, 12, 14, 15, 16 and 17 for those": lesson_17_is_the_last,
+        "458 minutes of reading, and 118 exercises in 1262 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

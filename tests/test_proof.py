@@ -458,6 +458,16 @@ def test_stamp_writes_badge_and_cell_once_and_takes_them_back():
     assert again == plain
 
 
+def test_the_readme_gets_the_badge_of_the_container_once_and_loses_it():
+    readme = (environment.ROOT / "README.md").read_text(encoding="utf-8")
+    assert stamp.stamp_readme(readme, stamp.repository()) == readme, "run `make stamp`"
+    plain = stamp.stamp_readme(readme, "")
+    stamped = stamp.stamp_readme(plain, "https://github.com/ada/course")
+    assert "## Start\n\n[![Open in Codespaces](" in stamped and "(https://codespaces.new/ada/course)\n\nIn a" in stamped
+    assert stamp.stamp_readme(stamped, "https://github.com/ada/course") == stamped
+    assert stamp.stamp_readme(stamped, "") == plain
+
+
 @pytest.mark.parametrize(
     "address", ["github.com/a/b", "https://github.com/a", "https://github.com/a/b.git", "https://x.org/a/b"]
 )

@@ -756,6 +756,26 @@ def test_the_readme_says_what_python_and_which_environment():
     assert f"conda activate {name}" in README
 
 
+@needs_make
+def test_the_container_installs_the_small_build_and_opens_the_lessons():
+    """What `.devcontainer` runs are the README's targets; each option is one that JupyterLab's server has."""
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    created, attached = (shlex.split(container[f"post{step}Command"]) for step in ("Create", "Attach"))
+    assert created == ["make", "progress", "TORCH_BACKEND=cpu"] and attached[:2] == ["make", "lab"]
+    assert all(make("-n", *command[1:]).returncode == 0 for command in (created, attached))
+    [port] = container["forwardPorts"]
+    options = shlex.split(attached[2].partition("=")[2])
+    assert f"--port={port}" in options
+    pytest.importorskip("jupyterlab")
+    from jupyter_server.auth.identity import PasswordIdentityProvider
+    from jupyter_server.serverapp import ServerApp
+
+    known = {"ServerApp": ServerApp, "IdentityProvider": PasswordIdentityProvider}
+    for option in options:
+        owner, dot, name = option.removeprefix("--").partition("=")[0].partition(".")
+        assert not dot or name in known[owner].class_trait_names(config=True), option
+
+
 def test_the_sizes_in_the_readme():
     sizes = {d.name: sum(file.size or 0 for file in d.files or []) for d in importlib.metadata.distributions()}
     gpu = sum(size for name, size in sizes.items() if re.match(r"nvidia|cuda|triton", name))

@@ -16,6 +16,7 @@ from tfm_lib.copying import CopyingTransformer
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.next_token import NO_RULES, Rules
+from tfm_lib.packed import pack_all, unpack_all
 from tfm_lib.recipes import Recipe
 from tfm_lib.vocabulary import Vocabulary
 
@@ -70,14 +71,25 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(
-    path: Path, model: nn.Module, vocabulary: Vocabulary, state: State | None = None, rules: Rules = NO_RULES
+    path: Path,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    state: State | None = None,
+    rules: Rules = NO_RULES,
+    *,
+    four_bits: bool = False,
 ) -> None:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, rules, recipe and history.
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
     a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
-    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors.
+    four_bits: of a finished model, each matrix is rounded to four bits a weight, as `packed` does, and all else to half
+    precision.
+    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors,
+    for four bits of a run that is to go on, and for weights that four bits can't hold.
     """
+    if four_bits and state is not None:
+        raise ValueError("a run can't go on from weights of four bits; leave its state out, or four_bits=True")
     kept, config = _tensors(model), getattr(model, "config", None)
     about: dict[str, object] = {
         "config": asdict(config) if isinstance(config, TransformerConfig) else None,
@@ -86,7 +98,7 @@ def save_checkpoint(
         "rules": asdict(rules),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
     }
-    tensors = {f"model.{name}": tensor for name, tensor in kept.items()}
+    tensors = {f"model.{name}": tensor for name, tensor in (pack_all(kept) if four_bits else kept).items()}
     if state is not None:
         about |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
@@ -105,8 +117,8 @@ def load_checkpoint(
     """Read what `save_checkpoint` wrote; nothing is unpickled.
 
     `build` makes the module from the config (None where there was none) that the weights are put into: give it for
-    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision are computed with
-    in full.
+    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision or in four bits are
+    computed with in full.
     Raises FileNotFoundError if there is no file, and ValueError for one that was cut short or altered, is none of
     ours, comes from a newer version, or holds another model than `build` makes.
     """
@@ -124,7 +136,7 @@ def load_checkpoint(
     checksum, _, text = header.partition(" ")
     if checksum != _checksum(tensors, text):
         raise ValueError(f"{path} was altered: its checksum doesn't fit its content; use another copy")
-    about = json.loads(text)
+    about, tensors = json.loads(text), unpack_all(tensors)
     config = about["config"] and _known(TransformerConfig, about["config"], path)
     model = (build or (CopyingTransformer if about.get("copying") else Transformer))(config)
     _put_in(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}, path)

@@ -44,7 +44,7 @@ class Lesson(NamedTuple):
 # fmt: off
 LESSONS = (
     Lesson("00", "start_here", "Start here", "What is it for, and\nwhat will I build?",
-           "gray", 24, 0, (0, 0), ()),
+           "gray", 25, 0, (0, 0), ()),
     Lesson("01", "attention", "Attention", "How does a query look\nthings up softly?",
            "blue", 28, 103, (1, 0), ("00",)),
     Lesson("02", "masked_softmax", "Masked softmax", "What must not be seen,\nand how is it hidden?",
@@ -76,6 +76,8 @@ LESSONS = (
            "gray", 29, 87, (1, 5), ()),
     Lesson("16", "families_and_scale", "Families and scale", "What do BERT, GPT and T5\nshare, and what is size worth?",
            "gray", 27, 59, (2, 5), ()),
+    Lesson("17", "adapt_and_compress", "Adapt and compress", "How is a trained model\nchanged, and made small?",
+           "gray", 27, 70, (0, 6), ()),
 )
 # fmt: on
 

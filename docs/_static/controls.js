@@ -1,4 +1,5 @@
-// The controls of a page come to life, those that read a model when they come near: its weights are a script of 2.7 MB.
+// The controls of a page come to life, those that read a model when they come near, or are touched: its weights
+// are a script of 2.7 MB.
 const FOLDER = document.currentScript.src; // weights lie beside this script
 const loading = {};
 
@@ -8,7 +9,10 @@ function weightsOf(name) {
     const script = document.createElement("script");
     script.src = new URL(`${name}.js`, FOLDER);
     script.onload = () => resolve(tfm.loadCheckpoint(tfm.fromBase64(globalThis[name])));
-    script.onerror = () => reject(new Error(`${script.src} cannot be read`));
+    script.onerror = () => {
+      delete loading[name]; // the next touch tries again
+      reject(new Error(`${script.src} cannot be read`));
+    };
     document.head.append(script);
   }));
 }

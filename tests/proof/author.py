@@ -30,7 +30,7 @@ from tests.proof.lists import list_findings, list_of, listing
 from tests.proof.outputs import clean, difference
 from tests.proof.prose import sentences
 from tests.proof.references import WAS, missing_sections, renumber, stale_links
-from tests.proof.stamp import repository, stamp
+from tests.proof.stamp import repository, stamp, stamp_readme
 from tests.proof.values import Answer, Evaluate, answers, beside_code, findings
 
 TIMEOUT = 300  # seconds a cell
@@ -198,7 +198,10 @@ def stamp_all(paths: list[Path], texts: list[Path]) -> None:
             cell.source = renumber(cell.source, path)
     for path in texts:
         old = path.read_text(encoding="utf-8")
-        if (new := renumber(old, path)) != old:
+        new = renumber(old, path)
+        if path.name == "README.md":
+            new = stamp_readme(new, address)
+        if new != old:
             path.write_text(new, encoding="utf-8")
             print(f"{path.name}: written")
     for path, book in books.items():

@@ -1,4 +1,4 @@
-"""The first code cell of every lesson and its Colab badge, made from the address in pyproject.toml; and its folds."""
+"""The first code cell of every lesson and the badges, made from the address in pyproject.toml; and folds."""
 
 import re
 import tomllib
@@ -67,6 +67,20 @@ def badge(address: str, name: str) -> str:
     target = address.replace("https://github.com", "https://colab.research.google.com/github", 1)
     picture = "https://colab.research.google.com/assets/colab-badge.svg"
     return f"[![Open in Colab]({picture})]({target}/blob/main/notebooks/{name})"
+
+
+START = "## Start\n"  # of the README, where whoever cannot install is offered a machine
+CONTAINER = re.compile(r"\n\[!\[Open in Codespaces\]\([^)]*\)\]\([^)]*\)\n")
+
+
+def stamp_readme(text: str, address: str) -> str:
+    """The README with the badge that opens the container of `.devcontainer`, which the heading Start is followed by."""
+    text = CONTAINER.sub("", text)
+    if not address:
+        return text
+    picture = "https://github.com/codespaces/badge.svg"
+    target = address.replace("https://github.com", "https://codespaces.new", 1)
+    return text.replace(START, f"{START}\n[![Open in Codespaces]({picture})]({target})\n", 1)
 
 
 def is_setup(cell: NotebookNode) -> bool:

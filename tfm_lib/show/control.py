@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anywidget import AnyWidget
 from traitlets import Any as Anything
-from traitlets import Bytes, Dict, Unicode
+from traitlets import Bool, Bytes, Dict, Unicode
 
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.scripts import CSS, widget_module
@@ -20,7 +20,7 @@ class Control(AnyWidget):
     """A function of js/ in a cell: a kernel makes it, then it runs by itself, and the kernel may be gone.
 
     name: the function's; data: what it is given, as JSON; weights: checkpoints in half precision that it reads;
-    kept: what the reader has done, which the browser writes.
+    later: whether it asks for them when it is first touched; kept: what the reader has done, which the browser writes.
     """
 
     _esm = Unicode().tag(sync=True)
@@ -28,11 +28,14 @@ class Control(AnyWidget):
     name = Unicode().tag(sync=True)
     data = Dict().tag(sync=True)
     weights = Dict(value_trait=Bytes()).tag(sync=True)
+    later = Bool().tag(sync=True)
     kept = Anything().tag(sync=True)
 
-    def __init__(self, name: str, data: Mapping[str, Any], weights: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, name: str, data: Mapping[str, Any], weights: Mapping[str, bytes] | None = None, later: bool = False
+    ) -> None:
         super().__init__(_esm=_module(), _css=CSS.read_text(encoding="utf-8"))
-        self.name, self.data, self.weights = name, dict(data), dict(weights or {})
+        self.name, self.data, self.weights, self.later = name, dict(data), dict(weights or {}), later
 
 
 @cache
@@ -45,10 +48,12 @@ def control(
     data: Mapping[str, Any],
     figure: "Figure",
     weights: Mapping[str, bytes] | None = None,
+    later: bool = False,
 ) -> Live:
     """The control, with its picture as the static form; pages build it anew of name, data and the models that ship.
 
     weights: checkpoints by name, as `weights_of` gives them; with one that pages don't have they show the picture.
+    later: a page loads them when the reader first touches the control, and not before it is shown.
     """
     from tfm_lib.show.weights import SHIPPED
 
@@ -57,7 +62,9 @@ def control(
         # As text: a stored notebook sorts the names of whatever is not.
         text = json.dumps(dict(data), ensure_ascii=False)
         bundle[ON_PAGES] = {"name": name, "data": text, "weights": sorted(weights or {})}
-    return Live(Control(name, data, weights), bundle, about)
+        if later:
+            bundle[ON_PAGES]["later"] = True
+    return Live(Control(name, data, weights, later), bundle, about)
 
 
 def minus(number: float) -> str:

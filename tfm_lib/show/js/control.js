@@ -2,7 +2,8 @@
 //
 // A control is a function (root, data, keep) that fills an empty element and then runs by itself:
 //   root   a <div class="tfm-control">; after each answer `root.shown` holds what was computed, for tests to compare
-//   data   what Python gave it (JSON), and under `shipped` the checkpoints that it asked for, {model, vocabulary, rules}
+//   data   what Python gave it (JSON), and under `shipped` the checkpoints that it asked for, {model, vocabulary, rules};
+//          one that asked for them later has `load(name)` instead, the promise of one
 //   keep   {read(), write(value)}: what the reader has done, kept in the browser or beside the notebook
 // It may return a function that takes new data while the kernel runs. Elements are made once and then changed, so that
 // the focus stays where it is.
@@ -243,14 +244,16 @@ function inNotebook(controls) {
       const root = element("div", { class: "tfm-control", onkeydown: (event) => event.stopPropagation() });
       el.append(root);
       const bytes = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-      const shipped = Object.fromEntries(
-        Object.entries(model.get("weights")).map(([name, view]) => [name, loadCheckpoint(bytes(view))]));
+      const checkpoint = (name) => loadCheckpoint(bytes(model.get("weights")[name]));
+      const names = model.get("later") ? [] : Object.keys(model.get("weights"));
+      const shipped = Object.fromEntries(names.map((name) => [name, checkpoint(name)]));
+      const load = async (name) => checkpoint(name);
       const write = (kept) => {
         model.set("kept", kept);
         model.save_changes();
       };
       const keep = { read: () => model.get("kept"), write };
-      const take = controls[model.get("name")](root, { ...model.get("data"), shipped }, keep);
+      const take = controls[model.get("name")](root, { ...model.get("data"), shipped, load }, keep);
       if (!take) return null;
       const hear = () => take(model.get("data"));
       model.on("change:data", hear);
@@ -264,7 +267,7 @@ function inNotebook(controls) {
  * name to the promise of its checkpoint.
  */
 async function onPage(controls, root, weights) {
-  const { name, data, weights: names } = JSON.parse(root.querySelector("script").textContent);
+  const { name, data, weights: names, later } = JSON.parse(root.querySelector("script").textContent);
   const place = `tfm:${name}:${data.name}`;
   const quietly = (act) => { // a browser may keep nothing
     try {
@@ -277,7 +280,7 @@ async function onPage(controls, root, weights) {
     read: () => quietly(() => JSON.parse(localStorage.getItem(place))),
     write: (kept) => quietly(() => localStorage.setItem(place, JSON.stringify(kept))),
   };
-  const loaded = await Promise.all(names.map(weights));
-  const shipped = Object.fromEntries(names.map((one, i) => [one, loaded[i]]));
-  controls[name](root, { ...data, shipped }, keep);
+  const wanted = later ? [] : names, loaded = await Promise.all(wanted.map(weights));
+  const shipped = Object.fromEntries(wanted.map((one, i) => [one, loaded[i]]));
+  controls[name](root, { ...data, shipped, load: weights }, keep);
 }

@@ -80,6 +80,38 @@ class Writer {
   }
 }
 
+/** A writer without a cache: at each step it reads anew all that is written. */
+class RereadingWriter {
+  constructor(model, memory, written = []) {
+    Object.assign(this, { model, memory, written });
+  }
+
+  nextLogits(token) {
+    this.written = [...this.written, token];
+    return this.model.decode(this.written, this.memory).at(-1);
+  }
+
+  copy() {
+    return new RereadingWriter(this.model, this.memory, this.written);
+  }
+}
+
+/** A writer for which these tokens (T,) stand there already, behind the start. */
+class BegunWriter {
+  constructor(writer, chosen) {
+    Object.assign(this, { model: writer.model, writer, chosen });
+  }
+
+  nextLogits(token) {
+    const next = [token, ...this.chosen.splice(0)].map((one) => this.writer.nextLogits(one));
+    return next.at(-1);
+  }
+
+  copy() {
+    return new BegunWriter(this.writer.copy(), [...this.chosen]);
+  }
+}
+
 /** A writer whose copies share what they compute: the logits after a text are computed once, whoever asks for them. */
 class SharingWriter {
   constructor(writer, next = new Map()) {

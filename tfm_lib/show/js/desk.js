@@ -4,7 +4,7 @@
  * A desk with a story. data: stories, {name: text}; the story to begin with; kinds, [{name, words}], the menus for who,
  * where, ...; longest, the most tokens that are read. What the menus say is found in the text, so that they agree with
  * it, and turned they change that word there. reader: who reads [unk]. `read(text, fresh)` is called for each text that
- * can be read, fresh where a whole new one was chosen. Returns {knobs, begin}.
+ * can be read, fresh where a whole new one was chosen. Returns {knobs, area, begin}; area is where it is typed.
  */
 function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader = "The model") {
   const ready = Object.entries(stories).map(([name, text]) => [text, name]);
@@ -48,7 +48,7 @@ function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader 
     set(area, { value: story });
     take(false);
   };
-  return { knobs: [choose, ...menus.map(({ knob }) => knob), typed, note], begin };
+  return { knobs: [choose, ...menus.map(({ knob }) => knob), typed, note], area, begin };
 }
 
 /** The first of some words in a text, in capitals or not: {word, start, end, capital}; null where there is none. */

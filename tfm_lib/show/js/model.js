@@ -62,6 +62,23 @@ function part(build) {
   };
 }
 
+let off = new Set();
+
+/**
+ * Run without these parts of a model, as tfm_lib/show/breakages.py does: "positions", "causal" (the mask of the future;
+ * what a cache holds was computed without it, so `RereadingWriter` is to write), "scaling", "residuals", or by name a
+ * layer, an attention, or one of its heads, "decoder.layers.0.self_attention.3".
+ */
+function breaking(parts, run) {
+  const before = off;
+  off = new Set(parts);
+  try {
+    return run();
+  } finally {
+    off = before;
+  }
+}
+
 // ---- Layers: (T, D) -> (T, D) ----
 
 const linear = part((tensors) => {
@@ -79,8 +96,10 @@ const layerNorm = part((tensors) => {
 });
 
 /** How much each query of a head attends to each key: query (T, K), key (S, K) -> weights (T, S). */
-const attentionWeights = (query, key) =>
-  query.map((one) => softmax(key.map((other) => dot(one, other) / Math.sqrt(one.length))));
+const attentionWeights = (query, key) => query.map((one) => {
+  const root = off.has("scaling") ? 1 : Math.sqrt(one.length);
+  return softmax(key.map((other) => dot(one, other) / root));
+});
 
 let attend = attentionWeights;
 
@@ -107,7 +126,9 @@ const multiHeadAttention = part((tensors, numHeads) => {
     const mixed = query.map((one) => new Float32Array(one.length)), weights = query.map(() => []); // (T, H, S)
     for (let start = 0; start < numHeads * width; start += width) {
       const head = (rows) => rows.map((row) => row.subarray(start, start + width));
-      attend(head(query), head(key), tensors.name).forEach((shares, t) => {
+      const silent = off.has(tensors.name) || off.has(`${tensors.name}.${start / width}`);
+      attend(head(query), head(key), tensors.name).forEach((all, t) => {
+        const shares = silent ? all.map(() => 0) : all;
         weights[t].push(shares);
         shares.forEach((share, s) => {
           for (let i = start; i < start + width; i++) mixed[t][i] += share * value[s][i];
@@ -128,7 +149,7 @@ const residual = part((tensors) => {
   const norm = layerNorm(tensors.part("norm"));
   return (x, sublayer) => {
     const added = sublayer(norm(x)); // pre-norm
-    return x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
+    return off.has("residuals") ? added : x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
   };
 });
 
@@ -137,7 +158,8 @@ const encoderLayer = part((tensors, numHeads) => {
   const aroundSelfAttention = residual(tensors.part("around_self_attention"));
   const network = feedForward(tensors.part("feed_forward"));
   const aroundFeedForward = residual(tensors.part("around_feed_forward"));
-  return (x) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y)), network);
+  const layer = (x) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y)), network);
+  return (x) => (off.has(tensors.name) ? x : layer(x));
 });
 
 const decoderLayer = part((tensors, numHeads) => {
@@ -147,10 +169,11 @@ const decoderLayer = part((tensors, numHeads) => {
   const aroundCrossAttention = residual(tensors.part("around_cross_attention"));
   const network = feedForward(tensors.part("feed_forward"));
   const aroundFeedForward = residual(tensors.part("around_feed_forward"));
-  return (x, memory, { own, cross }) => {
-    x = aroundSelfAttention(x, (y) => selfAttention(y, y, own));
+  return (given, memory, { own, cross }) => {
+    let x = aroundSelfAttention(given, (y) => selfAttention(y, y, own));
     x = aroundCrossAttention(x, (y) => crossAttention(y, memory, cross));
-    return aroundFeedForward(x, network);
+    x = aroundFeedForward(x, network);
+    return off.has(tensors.name) ? given : x; // what it has put into the cache counts the words
   };
 });
 
@@ -163,8 +186,8 @@ const inputEmbedding = part((tensors, tokens, { d_model, max_length }) => (ids, 
     throw new RangeError(`a text must have 1 to ${max_length} tokens, got ${end}; write something, or shorten it`);
   }
   const wave = (angle, i) => (i % 2 ? Math.cos(angle) : Math.sin(angle)); // by turns
-  return ids.map((id, t) => tokens[id].map((value, i) =>
-    value * Math.sqrt(d_model) + wave((past + t) * 10000 ** (-2 * (i >> 1) / d_model), i)));
+  const place = (t, i) => (off.has("positions") ? 0 : wave((past + t) * 10000 ** (-2 * (i >> 1) / d_model), i));
+  return ids.map((id, t) => tokens[id].map((value, i) => value * Math.sqrt(d_model) + place(t, i)));
 });
 
 /** Ids (S,) -> memory (S, D). */
@@ -174,13 +197,16 @@ const encoder = part((tensors, tokens, config) => {
   return (ids) => norm(layers.reduce((x, layer) => layer(x), embedding(ids)));
 });
 
-/** One token after the other, ids (T,), so that there is no future to hide; memory (S, D), a cache -> (T, D). */
+/**
+ * One token after the other, ids (T,), so that there is no future to hide; memory (S, D), a cache -> (T, D). Without
+ * the causal mask all at once, and each sees all.
+ */
 const decoder = part((tensors, tokens, config) => {
   const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = layerNorm(tensors.part("norm"));
   const layers = tensors.parts("layers", config.num_decoder_layers).map((one) => decoderLayer(one, config.num_heads));
-  return (ids, memory, cache) => ids.flatMap((id) => {
+  return (ids, memory, cache) => (off.has("causal") ? [ids] : ids.map((id) => [id])).flatMap((together) => {
     const past = cache[0].own.key.length, unseen = past ? [] : memory; // later its keys and values are in the cache
-    return norm(layers.reduce((x, layer, i) => layer(x, unseen, cache[i]), embedding([id], past)));
+    return norm(layers.reduce((x, layer, i) => layer(x, unseen, cache[i]), embedding(together, past)));
   });
 });
 
@@ -311,6 +337,16 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
+/** Two whole numbers in a byte, each 8 too large, times the step of their group: as in tfm_lib.packed. */
+function fromFourBits(bytes, steps) {
+  const numbers = new Float32Array(2 * bytes.length), group = numbers.length / steps.length;
+  for (let i = 0; i < numbers.length; i++) {
+    const half = i % 2 ? bytes[i >> 1] >> 4 : bytes[i >> 1] & 15;
+    numbers[i] = (half - 8) * steps[Math.floor(i / group)];
+  }
+  return numbers;
+}
+
 /** The tensors of a safetensors file whose names begin with `name`. */
 class Tensors {
   constructor(header, content, name = "") {
@@ -327,12 +363,14 @@ class Tensors {
 
   vector(name) {
     const { dtype, data_offsets } = this.header[`model.${this.name}.${name}`];
+    if (dtype === "U8") return fromFourBits(this.content.subarray(...data_offsets), this.vector(`${name}.step`));
     if (dtype !== "F16") throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
     return fromHalves(new Uint16Array(this.content.slice(...data_offsets).buffer));
   }
 
   rows(name) {
-    const [length, width] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
+    const [length] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
+    const width = values.length / length; // of bytes with two numbers, the shape has half
     return Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width));
   }
 }

@@ -29,9 +29,14 @@ function twoSummarizers(root, data) {
   desk.begin();
 }
 
+/** How much of a word's probability comes from its places in the story, as in tfm_lib/tracing.py. */
+function copiedShare({ gate, weights }, src, token, logProb) {
+  return (sigmoid(gate) * sum(weights.filter((_, s) => src[s] === token))) / Math.exp(logProb);
+}
+
 /**
  * What a model writes greedily: {text, words: [{text, copied}], shares (T,)}. A word is copied where more than half of
- * its probability comes from its places in the story, as in tfm_lib/tracing.py; without a pointer nothing is copied.
+ * its probability is copied; without a pointer nothing is.
  */
 function summaryWithCopies({ model, vocabulary }, story, most) {
   const slots = vocabulary.slotWords(story), src = vocabulary.encode(story, slots), tokens = [], logProbs = [];
@@ -43,11 +48,7 @@ function summaryWithCopies({ model, vocabulary }, story, most) {
     };
     tokens.push(...write(new Writer(model, model.encode(src)), most, choose));
   });
-  const shares = tokens.map((token, t) => {
-    if (!pointer) return 0;
-    const weight = sum(pointer[t].weights.filter((_, s) => src[s] === token));
-    return (sigmoid(pointer[t].gate) * weight) / Math.exp(logProbs[t][token]);
-  });
+  const shares = tokens.map((token, t) => (pointer ? copiedShare(pointer[t], src, token, logProbs[t][token]) : 0));
   const words = tokens.map((token, t) => ({ text: vocabulary.decode([token], slots), copied: shares[t] > 0.5 }));
   return { text: vocabulary.decode(tokens, slots), words: words.filter(({ text }) => text), shares };
 }

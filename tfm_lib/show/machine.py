@@ -1,0 +1,142 @@
+"""The shipped summarizer at work, and broken: what the first page and lesson 00 open with."""
+
+import json
+from typing import Any
+
+import torch
+
+from tfm_lib.decoding import evaluating, greedy
+from tfm_lib.lessons import course_file
+from tfm_lib.next_token import log_softmax
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.breakages import PARTS, head_names, layer_names
+from tfm_lib.show.control import control, percent
+from tfm_lib.show.live import Live
+from tfm_lib.show.model_boxes import FILES
+from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_texts
+from tfm_lib.show.ribbons import ribbons
+from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
+from tfm_lib.show.weights import weights_of
+from tfm_lib.tracing import record_attention
+
+RECORD = "benchmarks/broken_machine.json"
+NOBODY = (
+    "Burglar Ottilie Zwack broke into a shop in Ulm on Friday and left with six bicycles. The police found the door "
+    "wide open."
+)
+# What can be switched off: on its knob, in a sentence, its lesson, and what it was there for.
+SWITCHED = {
+    "": ("nothing", "", "06", "Take a part away, and see what it was there for: the trained model is run without it."),
+    "positions": ("positions", "positions", "04", "Now it sees which words stand there, and not in what order."),
+    "causal": (
+        "causal mask",
+        "the causal mask",
+        "02",
+        "Hardly anything: while it writes, no later words are there to hide. (With a cache there is nothing to mask at "
+        "all; here it reads the whole headline anew at each step.) Training needs the mask, since the answer stands to "
+        "the right.",
+    ),
+    "scaling": ("scaling", "scaling", "01", "Scores are four times as large now, so each head looks at fewer words."),
+    "residuals": (
+        "residuals",
+        "the ways around",
+        "05",
+        "Each layer now replaces what came in, instead of adding to it.",
+    ),
+    "layer": ("a layer", "", "05", "The layer hands on what it was given."),
+    "head": ("a head", "", "03", "It adds nothing now. Most heads are hardly missed when one goes alone; a few are."),
+}
+ATTENTIONS = {"self_attention": "self-attention", "cross_attention": "cross-attention"}
+
+
+def machine() -> Live:
+    """The newsroom's summarizer: tell it a story, watch it write, and switch a part of it off.
+
+    Its weights load when it is first touched; until then it shows a run that is stored with it.
+    """
+    model, vocabulary = newsroom_model()
+    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    shipped = dict([weights_of(model, vocabulary), weights_of(*newsroom_model(copying=True))])
+    plain, copying = shipped
+    desk = desk_data(vocabulary, model.config.max_length)
+    story = desk["story"]
+    run, weights = _run(story)
+    place = min(range(len(run["steps"])), key=lambda t: run["steps"][t]["p"])  # where there is most to choose
+    step, texts = run["steps"][place], run["texts"]
+    data = desk | {
+        "pieces": vocabulary.pieces(range(len(vocabulary))),
+        "most": MOST_TOKENS,
+        "choices": CHOICES,
+        "place": place,
+        "models": [[plain, "plain"], [copying, "copying"]],
+        "name": NOBODY,
+        "parts": _parts(),
+        "measured": {row["off"]: row["exact"]["mean"] for row in record["rows"]},
+        "count": record["draws"] * record["stories"],
+        "lessons": {"read": FILES["07"], "write": FILES["08"], "copy": FILES["11"]},
+        "run": run,
+    }
+    best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])
+    figure = ribbons(
+        weights,
+        texts,
+        story_tokens(story),
+        caption=f"It writes “{run['text']}”. Word {place + 1}, “{texts[place]}”, has a probability of "
+        f"{percent(step['p'])}, and looks most at “{story_tokens(story)[best]}” ({step['weights'][best]:.2f})."
+        f"{not_in_story(story, texts)}",
+    )
+    return control("machine", data, figure, shipped, later=True)
+
+
+@torch.inference_mode()
+def _run(story: str) -> tuple[dict[str, Any], torch.Tensor]:
+    """What `headlineRun` in js/machine.js gives for the plain model, rounded; and the weights (T, S)."""
+    model, vocabulary = newsroom_model()
+    src = torch.tensor([vocabulary.encode(story)])  # (1, S)
+    tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
+    before = torch.cat([torch.full_like(tokens[:, :1], model.config.start_id), tokens[:, :-1]], dim=1)
+    with evaluating(model), record_attention(model) as maps:
+        probs = log_softmax(model(src, before))[0].exp()  # (T, V)
+    weights = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0].mean(0)  # (T, S)
+    texts = token_texts(vocabulary, tokens[0].tolist(), [])
+    steps = []
+    for row, token, looks in zip(probs, tokens[0], weights, strict=True):
+        best = row.topk(CHOICES)
+        steps.append(
+            {
+                "best": best.indices.tolist(),
+                "names": token_texts(vocabulary, best.indices.tolist(), []),
+                "probs": _rounded(best.values),
+                "p": round(row[token].item(), 5),
+                "weights": _rounded(looks),
+                "copied": False,
+            }
+        )
+    run = {"tokens": tokens[0].tolist(), "texts": texts, "text": vocabulary.decode(tokens[0]), "steps": steps}
+    return run, weights
+
+
+def _rounded(numbers: torch.Tensor) -> list[float]:
+    return [round(number, 5) for number in numbers.tolist()]
+
+
+def _parts() -> list[dict[str, Any]]:
+    """What can be switched off, with the names that `breaking` knows."""
+    model, _ = newsroom_model()
+    names = {kind: [[kind, ""]] for kind in ("", *PARTS)}
+    names["layer"] = [[name, _called(name)] for name in layer_names(model)]
+    names["head"] = [[name, _called(name)] for name in head_names(model)]
+    return [
+        {"kind": kind, "label": label, "says": says, "lesson": FILES[lesson], "why": why, "names": names[kind]}
+        for kind, (label, says, lesson, why) in SWITCHED.items()
+    ]
+
+
+def _called(name: str) -> str:
+    """decoder.layers.1.cross_attention.3 -> cross-attention of decoder layer 2, head 4."""
+    stack, _, layer, *attention = name.split(".")
+    said = f"{stack} layer {int(layer) + 1}"
+    if attention:
+        head = f"head {int(attention[1]) + 1}" if len(attention) > 1 else "all heads"
+        said = f"{said}, {ATTENTIONS[attention[0]]}, {head}"
+    return said
