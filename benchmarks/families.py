@@ -76,9 +76,9 @@ def cut_spans(tokens: list[int], sentinels: Sequence[int], random: Random, share
     spans = max(1, min(round(count / mean), len(tokens) - count, len(sentinels)))
     cuts = sorted(random.sample(range(1, count), spans - 1))
     kept = sorted(random.sample(range(1, len(tokens) - count + 1), spans))
-    lengths = [end - start for start, end in zip([0, *cuts], [*cuts, count])]
+    lengths = [end - start for start, end in zip([0, *cuts], [*cuts, count])]  # noqa: B905
     source, target, at, last = [], [], 0, 0
-    for sentinel, length, edge in zip(sentinels, lengths, kept):
+    for sentinel, length, edge in zip(sentinels, lengths, kept):  # noqa: B905
         source += [*tokens[at : at + edge - last], sentinel]
         at, last = at + edge - last, edge
         target += [sentinel, *tokens[at : at + length]]
@@ -91,7 +91,10 @@ def stories(split: str) -> tuple[list[Story], list[list[int]], list[list[int]]]:
     """Stories of the newsroom, their articles and their headlines as ids."""
     _, vocabulary = newsroom_model()
     told = getattr(make_newsroom(0), split)
-    rows = ([vocabulary.encode(text) for text in texts] for texts in zip(*((s.article, s.summary) for s in told)))
+    rows = (
+        [vocabulary.encode(text) for text in texts]
+        for texts in zip(*((s.article, s.summary) for s in told), strict=True)
+    )
     return told, *rows
 
 

@@ -2,10 +2,14 @@
 
 import ast
 import copy
+import json
+from collections.abc import Callable
 from random import Random
 
+import numpy as np
 import pytest
 import torch
+import transformers as hf
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -19,13 +23,14 @@ from transformers import (
     LlamaModel,
 )
 
-from benchmarks import families, lessons, noise, parts_replaced
+from benchmarks import families, lessons, noise, parts_replaced, scaling_law
 from tests.proof import cells
 from tests.proof.environment import ROOT
 from tfm_lib.model import TransformerConfig
 
 LESSON = lessons.definitions("16_families_and_scale")
-SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "initializer_range": 0.3}
+SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+SMALL["initializer_range"] = 0.3
 TINY = {"embed_scale": 1.0, "positions": "learned", "activation": "gelu", "dropout": 0.0, "num_decoder_layers": 1}
 
 
@@ -169,6 +174,46 @@ def test_the_formula_of_llama_counts_any_shape(kv):
     assert LESSON.llama(32, 88, 3, 8 * kv, 50, tables=1) == sum(p.numel() for p in model.parameters())
 
 
+def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int) -> LlamaForCausalLM:
+    shape = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers, "vocab_size": words}
+    return LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=heads, num_key_value_heads=kv))
+
+
+MORE: dict[str, Callable[[], nn.Module]] = {
+    "BERT-large": lambda: hf.BertModel(
+        hf.BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+    ),
+    "GPT-2 medium": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1024, n_layer=24, n_head=16)),
+    "GPT-2 large": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1280, n_layer=36, n_head=20)),
+    "GPT-2 XL": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
+    "T5-base": lambda: hf.T5ForConditionalGeneration(hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12)),
+    "T5-large": lambda: hf.T5ForConditionalGeneration(
+        hf.T5Config(d_model=1024, d_ff=4096, num_layers=24, num_heads=16)
+    ),
+    "CLIP B/16": lambda: hf.CLIPModel(hf.CLIPConfig(vision_config={"patch_size": 16})),
+    "Llama 2 7B": lambda: llama_of(4096, 11008, 32, 32, 32, 32000),
+    "Llama 2 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 32000),
+    "Llama 3 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 128256),
+    "Llama 3.1 405B": lambda: llama_of(16384, 53248, 126, 128, 8, 128256),
+    "Mistral 7B": lambda: llama_of(4096, 14336, 32, 32, 8, 32000),
+}
+
+
+def counted_in_the_lesson() -> dict[str, int]:
+    book = cells.read(ROOT / "notebooks/16_families_and_scale.ipynb")
+    [source] = [cell.source for cell in book.cells if cell.id == "more-sizes"]
+    found = dict(vars(LESSON))
+    exec(source.partition("for name")[0], found)
+    return found["more"]
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_sizes_to_the_unit(name):
+    with torch.device("meta"):
+        model = MORE[name]()
+    assert counted_in_the_lesson()[name] == sum(parameter.numel() for parameter in model.parameters())
+
+
 @given(st.lists(st.integers(3, 600), min_size=2, max_size=80), st.randoms(use_true_random=False))
 def test_spans_come_back(tokens, random: Random):
     source, target = LESSON.cut_spans(tokens, range(605, 620), random)
@@ -186,8 +231,54 @@ def test_fates_are_drawn_once():
     assert (hidden == tokens)[~chosen].all()
 
 
+def recorded(name: str) -> dict:
+    return json.loads((ROOT / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (families, [*families.NAMES, *(f"prefix {share}" for share in families.SHARES)]),
+        (parts_replaced, list(parts_replaced.CHANGES)),
+    ],
+)
+def test_a_record_has_a_row_for_each_model_and_seed(module, names):
+    record = recorded(module.__name__.rpartition(".")[2])
+    assert (record["command"], tuple(record["seeds"])) == (module.COMMAND, module.SEEDS)
+    assert [(row["name"], row["seed"]) for row in record["rows"]] == [(n, seed) for n in names for seed in module.SEEDS]
+    assert record["summary"] == families.summary(record["rows"])
+
+
+def test_the_law_has_all_widths_and_stories_and_its_fit_comes_out_again():
+    record = recorded("scaling_law")
+    keys = ("seed", "width", "stories")
+    wanted = [(s, w, n) for s in scaling_law.SEEDS for w in scaling_law.WIDTHS for n in scaling_law.SIZES]
+    assert [tuple(row[key] for key in keys) for row in record["rows"]] == wanted
+    n, d, loss = (np.array(x, float) for x in zip(*(
+        (scaling_law.counted(row["width"])["all"], row["tokens"], row["loss"]) for row in record["rows"]
+    ), strict=True))  # fmt: skip
+    again = scaling_law.fit(n, d, loss)
+    assert again["alpha"] == pytest.approx(record["fits"]["all"]["alpha"], rel=0.01)
+
+
+def test_a_known_law_is_found():
+    n, d = (x.flatten() for x in np.meshgrid(np.geomspace(1e3, 1e5, 8), np.geomspace(1e4, 1e6, 4)))
+    found = scaling_law.fit(n, d, 0.7 + 500 / n**0.9 + 3000 / d**0.8)
+    assert [found[name] for name in ("E", "alpha", "beta")] == pytest.approx([0.7, 0.9, 0.8], rel=0.02)
+    assert found["largest error"] < 1e-3
+
+
+def test_runs_of_a_few_steps_fill_their_rows():
+    row = families.run("prefix 0.5", 0, steps=2, tested=4)
+    assert row["headlines"] == 0 and row["parameters"] == 872_704
+    row = parts_replaced.run("as in Llama", 0, steps=2, tested=8)
+    assert row["cache"] == 768 and 5 < row["nats"] < 8
+    row = scaling_law.run(8, 100, 0, steps=3, dev=8)
+    assert 4 < row["loss"] < 8 and row["tokens"] > 1000
+
+
 def test_p_to_the_n_predicts_the_cliff():
-    record = lessons.json.loads((ROOT / "benchmarks/noise.json").read_text(encoding="utf-8"))
+    record = recorded("noise")
     assert len(record["rows"]) == len(noise.SIZES) * len(noise.SEEDS)
     for row in record["rows"]:
         assert row["p to the n"] == pytest.approx(row["exact"], abs=0.06)

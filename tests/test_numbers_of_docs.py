@@ -291,6 +291,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14, “what a layer can see” |": lesson_14_is_there,
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
+        **{f"| 16, section {number} |": lesson_16_is_there for number in (1, 2, 3, 5, 6)},
         **{f"| 17, section {number} |": lesson_17_is_the_last for number in (2, 3, 4, 5, 6, 7)},
         "| 15, “the way back without the table” |": lesson_15_is_there,
         "| 15, “memory of earlier segments” |": lesson_15_is_there,
