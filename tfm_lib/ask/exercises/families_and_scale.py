@@ -84,8 +84,8 @@ def causal_only(length: int, prefix: int) -> Tensor:
 
 @prefix.mistake
 def rows_see_all(length: int, prefix: int) -> Tensor:
-    """Your first rows see everything, so that the prefix knows the text that is to be predicted. It is the first columns
-    that all see."""
+    """Your first rows see everything, so that the prefix knows the text that is to be predicted. It is the first
+    columns that all see."""
     t = torch.arange(length)
     return (t <= t[:, None]) | (t[:, None] < prefix)
 
