@@ -122,7 +122,9 @@ def fits(rows: list[dict]) -> dict[str, dict]:
     for way in ("all", "without embeddings"):
         n = np.array([counted(row["width"])[way] for row in rows], float)
         random = np.random.default_rng(0)
-        again = [fit(n[i], d[i], loss[i]) for i in (random.integers(len(rows), size=len(rows)) for _ in range(RESAMPLED))]
+        again = [
+            fit(n[i], d[i], loss[i]) for i in (random.integers(len(rows), size=len(rows)) for _ in range(RESAMPLED))
+        ]
         whole = fit(n, d, loss)
         told[way] = whole | {
             f"{key} 95 %": [round(float(np.percentile([one[key] for one in again], q)), 4) for q in (2.5, 97.5)]
