@@ -469,7 +469,7 @@ def test_words_are_hidden_as_bert_hides_them():
 
 
 def joined(source: list[int], target: list[int]) -> list[int]:
-    """The text that input and target stand for: each sentinel of the one is replaced by what follows it in the other."""
+    """The text that input and target stand for: each sentinel gives way to what follows it in the other."""
     spans: dict[int, list[int]] = {}
     for token in target:
         if token in families.SENTINELS:
