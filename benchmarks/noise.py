@@ -4,7 +4,8 @@
 
 Each matrix gets noise of so many standard deviations of its own entries. What is measured: nats per token where the
 right tokens stand before, the share p of tokens that come first then, the share of headlines that are exact when
-written greedily, and p to the power of each headline's length. Lesson 16 draws noise.json, a row a size and seed.
+written greedily, and p to the power of each headline's length. noise.json has a row a size and seed; lesson 16 draws
+it.
 """
 
 import json

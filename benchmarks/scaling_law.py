@@ -4,14 +4,16 @@
 
 Decoder-only stacks of two layers learn the newsroom's articles word for word: each of 8 widths on each of 4 numbers of
 stories, with 3 seeds. A run is as long as any other, and the best loss on held-out stories counts, looked at ten
-times: so what a small set loses by being learned by heart is not counted twice. scaling_law.json has a row a run, and
-the fit L = E + A / N^alpha + B / D^beta with N counted with and without embeddings, and intervals by resampling runs.
+times: so what a small set loses by being learned by heart is not counted twice. scaling_law.json has a row a run; the
+fit L = E + A / N^alpha + B / D^beta, D being the tokens of the stories chosen, N counted with and without embeddings,
+with intervals by resampling runs, and how far off it is in each cell; and the cells that no cheaper one reaches.
 """
 
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -41,6 +43,7 @@ def rate(width: int) -> float:
 
 
 def make(width: int) -> Stack:
+    """A stack of two layers."""
     sizes = {"num_heads": max(1, width // 16), "d_ff": 4 * width, "dropout": 0.0, "max_length": 72}
     depth = {"num_encoder_layers": 2, "num_decoder_layers": 1}
     return Stack(TransformerConfig(vocab_size=WORDS, d_model=width, norm_first=True, **sizes, **depth))
@@ -51,6 +54,29 @@ def counted(width: int) -> dict[str, int]:
     model = make(width)
     whole = sum(parameter.numel() for parameter in model.parameters())
     return {"all": whole, "without embeddings": whole - WORDS * width}
+
+
+def cells(rows: list[dict]) -> dict[tuple[int, int], list[int]]:
+    """Of each width and number of stories, which rows are its runs."""
+    return {
+        cell: [i for i, row in enumerate(rows) if (row["width"], row["stories"]) == cell]
+        for cell in dict.fromkeys((row["width"], row["stories"]) for row in rows)
+    }
+
+
+def frontier(rows: list[dict]) -> list[dict]:
+    """The cells that none beats for as little compute: means over seeds, of C = 6 N times the tokens read until then.
+
+    A run's rate falls to 0 at its last step, so what a model would reach in a shorter run of its own isn't known.
+    """
+    found = []
+    for (width, size), own in cells(rows).items():
+        n = counted(width)["all"]
+        read = fmean(rows[i]["look"] / LOOKS * STEPS * BATCH * rows[i]["tokens"] / size for i in own)
+        loss = fmean(rows[i]["loss"] for i in own)
+        found.append({"flops": 6 * n * read, "width": width, "stories": size, "loss": round(loss, 4)})
+    found.sort(key=lambda cell: (cell["flops"], cell["loss"]))
+    return [cell for i, cell in enumerate(found) if all(cell["loss"] < other["loss"] for other in found[:i])]
 
 
 def _loss(model: nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -87,8 +113,16 @@ def run(width: int, size: int, seed: int, steps: int = STEPS, dev: int = DEV) ->
     }
 
 
+def logarithm(law: dict[str, float], n: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """log L as this law has it, for so many parameters and tokens, (runs,) each."""
+    return np.log(law["E"] + law["A"] / n ** law["alpha"] + law["B"] / d ** law["beta"])
+
+
 def fit(n: np.ndarray, d: np.ndarray, loss: np.ndarray) -> dict[str, float]:
-    """E, A, alpha, B, beta of L = E + A / N^alpha + B / D^beta: least squares of log L, from many starts, Huber."""
+    """E, A, alpha, B, beta of L = E + A / N^alpha + B / D^beta: Huber's loss of log L, the best of eight starts.
+
+    Source: Hoffmann et al. 2022 (Chinchilla), approach 3.
+    """
 
     def predicted(x: np.ndarray) -> np.ndarray:
         a, alpha, b, beta, e = x
@@ -116,7 +150,7 @@ def fit(n: np.ndarray, d: np.ndarray, loss: np.ndarray) -> dict[str, float]:
 
 
 def fits(rows: list[dict]) -> dict[str, dict]:
-    """The fit for both ways to count, and 95 % of those of resampled runs."""
+    """The fit for both ways to count, 95 % of those of resampled runs, and the mean of log L - log fit in each cell."""
     told = {}
     d, loss = (np.array([row[key] for row in rows], float) for key in ("tokens", "loss"))
     for way in ("all", "without embeddings"):
@@ -130,6 +164,11 @@ def fits(rows: list[dict]) -> dict[str, dict]:
             f"{key} 95 %": [round(float(np.percentile([one[key] for one in again], q)), 4) for q in (2.5, 97.5)]
             for key in ("E", "alpha", "beta")
         }
+        off = np.log(loss) - logarithm(whole, n, d)
+        told[way]["residuals"] = {
+            f"{width} wide, {size} stories": round(float(off[own].mean()), 4)
+            for (width, size), own in cells(rows).items()
+        }
     return told
 
 
@@ -142,7 +181,8 @@ def main() -> None:
                 rows.append(run(width, size, seed))
                 print(rows[-1], flush=True)
     told = {"command": COMMAND, "machine": machine("torch", "scipy"), "seeds": SEEDS, "steps": STEPS, "batch": BATCH}
-    told |= {"parameters": {str(width): counted(width) for width in WIDTHS}, "fits": fits(rows), "rows": rows}
+    told |= {"parameters": {str(width): counted(width) for width in WIDTHS}, "fits": fits(rows)}
+    told |= {"frontier": frontier(rows), "rows": rows}
     text = json.dumps(told, ensure_ascii=False).replace('{"width"', '\n{"width"')
     (HERE / "scaling_law.json").write_text(text + "\n", encoding="utf-8")
 
