@@ -77,9 +77,9 @@ def cut_spans(tokens: list[int], sentinels: Sequence[int], random: Random, share
     spans = max(1, min(round(count / mean), len(tokens) - count, len(sentinels)))
     cuts = sorted(random.sample(range(1, count), spans - 1))
     kept = sorted(random.sample(range(1, len(tokens) - count + 1), spans))
-    lengths = [end - start for start, end in zip([0, *cuts], [*cuts, count])]  # noqa: B905
+    lengths = [end - start for start, end in zip([0, *cuts], [*cuts, count])]
     source, target, at, last = [], [], 0, 0
-    for sentinel, length, edge in zip(sentinels, lengths, kept):  # noqa: B905
+    for sentinel, length, edge in zip(sentinels, lengths, kept):
         source += [*tokens[at : at + edge - last], sentinel]
         at, last = at + edge - last, edge
         target += [sentinel, *tokens[at : at + length]]
