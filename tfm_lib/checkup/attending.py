@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject, gap, spread
-from tfm_lib.checkup.watch import AttentionWatch, culprit, traced
+from tfm_lib.checkup.watch import AttentionWatch, along, culprit, differs, traced
 
 
 def influence(subject: Subject, tgt: Tensor) -> Tensor:
@@ -24,6 +24,12 @@ def influence(subject: Subject, tgt: Tensor) -> Tensor:
 def causality(subject: Subject) -> Iterator[Finding]:
     """Change one token of a row, and see at which positions the scores change, in eval and in training."""
     tgt = subject.ids(TARGET)
+    if subject(tgt).isnan().any():
+        subject.kind = subject.kind or "one-sided"
+        squares = [w.nan_to_num() for w in _squares(subject, tgt)]
+        if squares and not squares[0].tril(-1).any() and squares[0].triu(1).any():
+            yield Finding.of("causality.inverted", "all attention weights on earlier tokens are 0, on later ones not.")
+        return
     sees = influence(subject, tgt)
     future, past = sees.triu(1), sees.tril(-1)
     full = torch.ones_like(sees)
@@ -36,17 +42,20 @@ def causality(subject: Subject) -> Iterator[Finding]:
     subject.kind = subject.kind or "decoder-only"
     if not sees.fill_diagonal_(False).any() and _rows_mix(subject):
         return  # the batch is attended to instead of time, which `batches.rows` tells
-    yield from _named(subject, tgt, future, past)
-    if subject.training:
-        with subject.mode(training=True):
-            learning = influence(subject, tgt).triu(1)
-            if learning.any() and not future.any():
-                where, part = _leaking(subject, tgt, learning)
-                batch = isinstance(part, nn.modules.batchnorm._BatchNorm)
-                pair = f"{_first(learning)}, in training mode and not in eval mode."
-                yield Finding.of("batch.training" if batch else "causality.training", pair, where)
-        if future.any() and not learning.any():
-            yield Finding.of("causality.eval", f"{_first(future)}, in eval mode and not in training mode.")
+    if not subject.training:
+        yield from _named(subject, tgt, future, past)
+        return
+    with subject.mode(training=True):
+        learning = influence(subject, tgt).triu(1)
+        if learning.any() and not future.any():
+            where, part = _leaking(subject, tgt, learning)
+            batch = isinstance(part, nn.modules.batchnorm._BatchNorm)
+            pair = f"{_first(learning)}, in training mode and not in eval mode."
+            yield Finding.of("batch.training" if batch else "causality.training", pair, where)
+    if future.any() and not learning.any():
+        yield Finding.of("causality.eval", f"{_first(future)}, in eval mode and not in training mode.")
+    else:
+        yield from _named(subject, tgt, future, past)
 
 
 def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor) -> Iterator[Finding]:
@@ -62,12 +71,10 @@ def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor) -> Itera
             yield Finding.of("causality.norm", seen, where)
         elif torch.equal(future, full.triu(1)) and not past.any():
             yield Finding.of("causality.inverted", seen, where)
-        elif torch.equal(future, full.triu(1)):
-            yield Finding.of("causality.leak", seen, where)
-        elif band:
-            yield Finding.of("causality.off_by_one", f"each token sees {widest} of those that come after it.", where)
-        elif part is not None and not _weights_leak(subject, tgt):
+        elif part is not None and _weights_are_causal(subject, tgt):
             yield Finding.of("causality.axes", f"{seen[:-1]}, but no attention weight shows the future.", where)
+        elif band and widest < length - 1:
+            yield Finding.of("causality.off_by_one", f"each token sees {widest} of those that come after it.", where)
         else:
             yield Finding.of("causality.leak", seen, where)
     elif not torch.equal(past, full.tril(-1)):
@@ -76,13 +83,17 @@ def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor) -> Itera
         yield Finding.of("causality.blind", seen)
 
 
-def _weights_leak(subject: Subject, tgt: Tensor) -> bool:
-    """Whether any square table of attention weights of the target shows a later token."""
+def _squares(subject: Subject, tgt: Tensor) -> list[Tensor]:
+    """The attention weights of the target to itself, as far as they can be seen."""
     length = tgt.shape[1]
     with AttentionWatch() as watch:
-        subject(tgt)
-    squares = [w for w in watch.weights if w.shape[-2:] == (length, length)]
-    return any(bool((w.triu(1) > 1e-6).any()) for w in squares)
+        subject(tgt, grad=True)  # with a gradient, torch's layers take no path that hides them
+    return [w for w in watch.weights if w.shape[-2:] == (length, length)]
+
+
+def _weights_are_causal(subject: Subject, tgt: Tensor) -> bool:
+    squares = _squares(subject, tgt)
+    return bool(squares) and not any(bool((w.triu(1) > 1e-6).any()) for w in squares)
 
 
 def _first(future: Tensor) -> str:
@@ -176,7 +187,9 @@ def _attending_to_padding(subject: Subject, tgt: Tensor, words: Tensor, pads: Te
     with traced(subject.module) as b:
         subject(tgt, whole) if subject.two else subject(whole)
     name, _ = culprit(a, b, (real, whole.shape[1]), slice(0, real), subject.leak)
-    if name or not a:
+    pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
+    sides = [[along(x, size, slice(0, real)) for x, size in zip(pair, (real, SOURCE), strict=True)] for pair in pairs]
+    if name or not a or any(differs(*side, subject.leak) for side in sides):
         return name, "encoder"
     name, _ = culprit(a, b, (tgt.shape[1],) * 2, slice(0, tgt.shape[1]), subject.leak)
     return name, "cross"
@@ -185,7 +198,7 @@ def _attending_to_padding(subject: Subject, tgt: Tensor, words: Tensor, pads: Te
 def _query_rows(subject: Subject, tgt: Tensor, whole: Tensor, real: int) -> bool:
     """Whether padding's own rows of weights are flat, and words look at padding."""
     with AttentionWatch() as watch:
-        subject(tgt, whole) if subject.two else subject(whole)
+        subject(tgt, whole, grad=True) if subject.two else subject(whole, grad=True)
     for weights in watch.weights:
         if weights.shape[-2:] == (whole.shape[1],) * 2:
             rows, words = weights[..., real:, :], weights[..., :real, :]

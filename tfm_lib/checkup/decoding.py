@@ -32,9 +32,15 @@ def cache(subject: Subject) -> Iterator[Finding]:
         else:
             yield Finding.of("cache.differs", f"decoded one by one, the scores differ from position {place} on.")
         return
-    second = _pieces(subject, tgt.flip(0), src.flip(0), [1] * TARGET)
-    if bool(gap(whole.flip(0), second).max() > size):
-        yield Finding.of("cache.stale", "a second text, decoded after the first, gets other scores than alone.")
+    try:
+        second = _pieces(subject, tgt.flip(0), src.flip(0), [1] * TARGET)
+        stale = bool(gap(whole.flip(0), second).max() > size) and "gets other scores than alone"
+    except OutOfTime:
+        raise
+    except Exception as error:
+        stale = f"raised {short(error)}"
+    if stale:
+        yield Finding.of("cache.stale", f"a second text, decoded after the first, {stale}.")
         return
     try:
         pieces = _pieces(subject, tgt, src, [3, 1, TARGET - 4])

@@ -27,7 +27,7 @@ def traced(module: nn.Module | None) -> Iterator[list[Step]]:
     def hook(name: str) -> Callable[..., None]:
         def keep(part: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             first = output[0] if isinstance(output, tuple) and output else output
-            if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1:
+            if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1 and not first.is_nested:
                 given = [x.detach() for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() > 1]
                 steps.append(Step(name, part, given, first.detach()))
 
@@ -83,7 +83,11 @@ class AttentionWatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        if name in ("_softmax", "_safe_softmax") and args[0].dim() >= 3:
+        if (
+            name in ("_softmax", "_safe_softmax")
+            and args[0].dim() >= 3
+            and args[1] % args[0].dim() == args[0].dim() - 1
+        ):
             self.weights.append(out.detach())
         elif name == "_scaled_dot_product_flash_attention_for_cpu":
             query, key = args[0], args[1]
