@@ -132,7 +132,7 @@ def padding(subject: Subject) -> Iterator[Finding]:
 def _source_padding(subject: Subject) -> Iterator[Finding]:
     real = 5
     words, tgt = subject.ids(real, seed=2), subject.ids(TARGET)
-    pads = torch.full((1, SOURCE - real), subject.pad_id)
+    pads = torch.full((1, SOURCE - real), subject.pad_id or 0)
 
     def run(ids: Tensor) -> Tensor:
         return subject(tgt, ids) if subject.two else subject(ids)[:, :real]
@@ -213,7 +213,7 @@ def _empty_row(subject: Subject, tgt: Tensor, words: Tensor, pads: Tensor) -> It
     if not subject.two:
         return
     whole = torch.cat([words, pads], 1)
-    out = subject(tgt.expand(2, -1), torch.cat([whole, torch.full_like(whole, subject.pad_id)]))
+    out = subject(tgt.expand(2, -1), torch.cat([whole, torch.full_like(whole, subject.pad_id or 0)]))
     if out[1].isnan().any():
         yield Finding.of("padding.empty_row", "a source of nothing but pad_id gave NaN.")
 
@@ -223,7 +223,7 @@ def _target_padding(subject: Subject) -> Iterator[Finding]:
     words = subject.ids(real, seed=2)
     if subject.start_id is not None:
         words[:, 0] = subject.start_id
-    padded = torch.cat([words, torch.full((1, TARGET - real), subject.pad_id)], 1)
+    padded = torch.cat([words, torch.full((1, TARGET - real), subject.pad_id or 0)], 1)
     alone, whole = subject(words), subject(padded)
     if subject.start_id == subject.pad_id:
         changed = words.clone()

@@ -87,7 +87,7 @@ def _contents(attributes: dict[str, Any]) -> list[tuple[Any, Any]]:
 def swap(module: nn.Module | None, change: Callable[[Tensor], Tensor]) -> None:
     """Put `change(tensor)` in the place of every parameter and buffer, one for all places that share it."""
     done: dict[int, Tensor] = {}
-    storages: dict[int, Tensor] = {}
+    storages: dict[tuple[int, torch.Size], Tensor] = {}
     for part in [] if module is None else module.modules():
         for held in (part._parameters, part._buffers):
             for name, tensor in held.items():
@@ -102,4 +102,4 @@ def swap(module: nn.Module | None, change: Callable[[Tensor], Tensor]) -> None:
                     if isinstance(tensor, nn.Parameter):
                         new = nn.Parameter(new, requires_grad=tensor.requires_grad)
                     done[id(tensor)] = new
-                held[name] = done[id(tensor)]
+                held[name] = done[id(tensor)]  # type: ignore[assignment]

@@ -107,7 +107,7 @@ def _listened(subject: Subject, tgt: Tensor, src: Tensor) -> tuple[Tensor, Tenso
 
 
 def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Finding]:
-    rows, length = best.shape
+    length = best.shape[1]
     fits = [x for x in inputs if x.shape == best.shape and bool(torch.isin(x, tgt).all())]
     given = fits[-1] if fits else tgt[:, :length]
     real = asked & (best != -1)

@@ -14,7 +14,7 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
     try:
         subject.learn_conventions()
     except NotExaminable:
-        shape = getattr(subject, "shape", ())
+        shape: tuple[int, ...] = getattr(subject, "shape", ())
         if len(shape) == 3 and shape[0] == 2:
             seen = f"the last axis of its output, {shape}, is {shape[-1]}, and vocab_size is {subject.vocab_size}."
             return [Finding.of("shapes.not_vocab", seen)], False
@@ -34,19 +34,20 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
 def _what_goes_through(subject: Subject) -> Iterator[Finding]:
     """Why two ordinary texts failed, if something less ordinary does not fail."""
     tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2)
-    tries = [("batch.axes", src[:, :TARGET], f"a source as long as the target, {TARGET} tokens, went through")]
+    square = subject.ids(TARGET, TARGET)
+    tries = [("batch.axes", square, square, f"{TARGET} rows of {TARGET} tokens on both sides went through")]
     if subject.pad_id is not None:
         padded = src.clone()
         padded[:, -3:] = subject.pad_id
-        tries.append(("padding.inverted", padded, "a source that ends in padding went through"))
-    for code, other, seen in tries if subject.two else []:
+        tries.append(("padding.inverted", tgt, padded, "a source that ends in padding went through"))
+    for code, first, other, seen in tries if subject.two else []:
         try:
-            subject(tgt, other)
+            subject(first, other)
         except OutOfTime:
             raise
         except Exception:
             continue
-        yield Finding.of(code, f"{seen}, and one of {SOURCE} words failed.")
+        yield Finding.of(code, f"{seen}, and 2 rows of {SOURCE} words failed.")
         return
 
 

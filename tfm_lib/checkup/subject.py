@@ -121,7 +121,7 @@ class Subject:
         if not self.two:
             if self.by_name:
                 hides = self.declared == "encoder-only" and self.pad_id is not None
-                return self.model(tgt, **({"attention_mask": (tgt != self.pad_id).long()} if hides else {}))
+                return self.model(tgt, **({"attention_mask": tgt.ne(self.pad_id or 0).long()} if hides else {}))
             return self.model(tgt)
         src = self.ids(SOURCE).expand(len(tgt), -1) if src is None else src
         src = src.to(self.device)
@@ -203,6 +203,6 @@ def spread(logits: Tensor) -> float:
 
 
 def gap(a: Tensor, b: Tensor) -> Tensor:
-    """For each position the largest difference of its scores, (B, T, V) -> (B, T); NaN counts as none if both have it."""
+    """For each position the largest difference of its scores, (B, T, V) -> (B, T); NaN beside NaN is none."""
     same = (a == b) | (a.isnan() & b.isnan())
     return torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=torch.inf)).amax(-1)
