@@ -4,7 +4,8 @@ Each plant names the code that the check-up must report. `MODEL` is an encoder-d
 with a cache, a loss and a beam search; `TORCH` uses nn.Transformer; `GPT` is decoder-only and `BERT` encoder-only.
 """
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -233,11 +234,13 @@ class Plant:
     old: str
     new: str
     source: str = MODEL
+    given: dict[str, Any] = field(default_factory=dict)  # to checkup, in the place of the usual ids
 
     def build(self) -> tuple[Any, dict[str, Any]]:
         """The sick model, and what `checkup` gets beside it."""
         assert self.source.count(self.old) >= 1, f"{self.name}: {self.old!r} is not in the source"
-        return built(self.source.replace(self.old, self.new))
+        model, given = built(self.source.replace(self.old, self.new))
+        return model, {**given, **self.given}
 
 
 def built(source: str) -> tuple[Any, dict[str, Any]]:
@@ -245,7 +248,9 @@ def built(source: str) -> tuple[Any, dict[str, Any]]:
     names: dict[str, Any] = {}
     torch.manual_seed(0)
     exec(compile(source, "sick_model", "exec"), names)
-    model, given = names["build"]()
+    with warnings.catch_warnings():  # what torch says of batch_first
+        warnings.simplefilter("ignore")
+        model, given = names["build"]()
     return model, {"vocab_size": VOCAB, "pad_id": PAD, "start_id": START, "eos_id": EOS, **given}
 
 
@@ -293,6 +298,7 @@ PLANTS = [
     Plant("padding mask shifted", "padding.misplaced", "(src != PAD)[", "(src != PAD).roll(-1, 1)["),
     Plant("rows that see nothing become NaN", "padding.empty_row", "torch.finfo(scores.dtype).min", "-torch.inf"),
     Plant("padding of the target counts", "padding.target", MASK, MASK + " & (tgt != PAD).all()"),
+    Plant("start sign hides itself", "padding.start", MASK, MASK + " & (tgt != PAD)[:, None, None, :]", given={"start_id": PAD}),
     Plant("mean over padding", "padding.source", "            x = layer(x, mask)\n        return x", "            x = layer(x, mask)\n        return x + x.mean(1, keepdim=True)"),
     # Rows and positions
     Plant("rows mixed by a view", "batch.rows", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).transpose(1, 2).transpose(0, 1).reshape("),

@@ -15,6 +15,7 @@ from torch import nn
 from tests.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
 from tfm_lib.checkup.advice import ADVICE
+from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.report import SEVERITIES
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.lessons import LESSONS
@@ -240,19 +241,34 @@ def command(tmp_path, *words):
     return subprocess.run(call, cwd=tmp_path, env=path, capture_output=True, text=True)
 
 
-def test_the_command_ends_with_0_1_or_2_and_never_in_a_traceback(tmp_path):
-    (tmp_path / "healthy.py").write_text(MODEL)
-    (tmp_path / "sick.py").write_text(MODEL.replace(".tril(past)", ".tril(past + 1)"))
-    (tmp_path / "broken.py").write_text("1 / 0")
-    (tmp_path / "ends.py").write_text("raise SystemExit(3)")
-    ids = ["--vocab-size", "24", "--pad-id", "0", "--quick"]
-    cases = [
-        (["healthy:build", *ids], 0, "is healthy"), (["sick:build", *ids], 1, "causality.off_by_one"),
-        (["sick:build", *ids, "--json"], 1, '"healthy": false'), (["broken:build", *ids], 2, "ZeroDivisionError"),
-        (["ends:build", *ids], 2, "__main__"), (["healthy:nothing", *ids], 2, "AttributeError"),
-        (["healthy", *ids], 2, "module:name"), (["nowhere:build", *ids], 2, "ModuleNotFoundError"),
-        (["healthy:build"], 2, "--vocab-size"),
-    ]  # fmt: skip
-    for words, status, told in cases:
+def test_the_command_ends_with_0_or_1_or_2(tmp_path):
+    (tmp_path / "healthy.py").write_text(GPT)
+    (tmp_path / "sick.py").write_text(GPT.replace(".triu(1)", ".triu(2)"))
+    ids = ["--vocab-size", "24", "--quick"]
+    for words, status, told in (
+        (["healthy:build", *ids], 0, "is healthy"),
+        (["sick:build", *ids, "--json"], 1, "causality.off_by_one"),
+        (["nowhere:build", *ids], 2, "ModuleNotFoundError"),
+    ):
         ran = command(tmp_path, *words)
         assert (ran.returncode, told in ran.stdout, ran.stderr) == (status, True, ""), (words, ran)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "told"),
+    [
+        ("1 / 0", "a_model:build", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "a_model:build", "__main__"),
+        ("", "a_model:build", "AttributeError"),
+        ("", "a_model", "module:name"),
+        ("build = lambda: (print, 3)", "a_model:build", "give a dict"),
+        ("build = lambda: (print, {'pad': 3})", "a_model:build", "'pad'"),
+        ("build = lambda: print", "a_model:build", "--vocab-size"),
+    ],
+)
+def test_what_the_command_cannot_examine_gets_a_sentence(text, target, told, tmp_path, monkeypatch):
+    (tmp_path / "a_model.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "a_model", raising=False)
+    report = examined(target, {})
+    assert told in report.problem and report.exit_code == 2

@@ -73,7 +73,6 @@ ADVICE = {
     "loss.padding": Advice("sick", "The more padding, the smaller the loss, and the less is learned of words.", "ignore_index=pad_id is missing; torch's default is -100.", ("07", "Deeper: when padding counts")),
     "loss.no_end": Advice("sick", "It never learns to stop.", "eos_id is missing in the labels, or ignored because it equals pad_id.", ("07", "Deeper: it never ends")),
     "loss.skips": Advice("sick", "Some words of each text are never asked for.", "A slice too many, or ignore_index is an ordinary id.", LABELS),
-    "loss.twice": Advice("sick", "What is learned per step depends on the order of rows or on their number alone.", "reduction or a division that does not fit.", ("07", "The loss: how surprised?")),
     "loss.wrong_labels": Advice("sick", "It is trained for something else than the next token.", "How labels are made from tgt: a flip, a roll or a reshape without transpose.", LABELS),
     "learning.stuck": Advice("sick", "A model that works learns ten pairs by heart within seconds.", "What the other findings say; else residual paths, norms, the scale of the scores, or a cut gradient.", ("07", "Ten pairs by heart")),
     "cache.fails": Advice("sick", "It cannot write with its cache.", "Masks must have a row per new token and a column per token so far.", CACHED),

@@ -189,7 +189,7 @@ def _attending_to_padding(subject: Subject, tgt: Tensor, words: Tensor, pads: Te
     name, _ = culprit(a, b, (real, whole.shape[1]), slice(0, real), subject.leak)
     pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
     sides = [[along(x, size, slice(0, real)) for x, size in zip(pair, (real, SOURCE), strict=True)] for pair in pairs]
-    if name or not a or any(differs(*side, subject.leak) for side in sides):
+    if name or not a or any(differs(side[0], side[1], subject.leak) for side in sides):
         return name, "encoder"
     name, _ = culprit(a, b, (tgt.shape[1],) * 2, slice(0, tgt.shape[1]), subject.leak)
     return name, "cross"
