@@ -42,7 +42,6 @@ MAY_IMPORT = {
     "scoring": {"decoding", "newsroom", "pairs", "rouge"},
     "tracing": {"attention", "copying", "decoding", "model"},
     "texts": set(),
-    "your_own": set(),  # lesson 13's: it shares no code with the model it stands beside
     "writing": {"batches", "beam", "checkpoints", "model", "next_token", "pretrained", "vocabulary"},
     "lessons": set(),
     "results": {
