@@ -5,8 +5,8 @@ import inspect
 import pytest
 import torch
 
-from tfm_lib.ask.exercises import own_transformer
-from tfm_lib.ask.exercises.own_transformer import OwnTransformer, given
+from tfm_lib.ask import own_transformer
+from tfm_lib.ask.own_transformer import OwnTransformer, given
 from tfm_lib.checkup import PARTS, checkup
 from tfm_lib.model import Transformer, TransformerConfig
 
