@@ -95,6 +95,7 @@ FOLDERS = {
     "show": TAUGHT | {"show", "pretrained"},
     "ask": TAUGHT | {"ask", "pretrained"},
     "pretrained": TAUGHT - {"writing"} | {"pretrained"},
+    "checkup": {"checkup"},  # it examines this package like any other
 }
 EXCEPTIONS = {"ask/quiz.py": {"show"}}
 MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("__init__", "__main__")]
@@ -110,6 +111,8 @@ LONGER = {
     "figure": "its table of colors belongs to its style",
     "plots": "controls will leave it",
     "drawings": "three drawings, all of it coordinates",
+    "attending": "the future and padding are told apart by the same means",
+    "subject": "every convention that a model may have, in one place",
 }
 
 

@@ -169,6 +169,24 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def checkup(args: argparse.Namespace) -> None:
+    """Examine a Transformer of yours; the exit status is 0 for a healthy one, 1 for a sick one, 2 for neither."""
+    from tfm_lib.checkup.command import examined
+
+    report = examined(
+        args.target,
+        {
+            name: getattr(args, name)
+            for name in ("vocab_size", "pad_id", "start_id", "eos_id")
+            if getattr(args, name) is not None
+        },
+        args.kind,
+        args.quick,
+    )
+    print(report.to_json() if args.json else report)
+    sys.exit(report.exit_code)
+
+
 def flashcards(args: argparse.Namespace) -> None:
     """Write the questions of all lessons as an Anki deck."""
     from tfm_lib.ask.flashcards import write_deck
@@ -326,6 +344,16 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--fields", type=_fields, default=("article", "summary"), help="as for train")
     command.add_argument("--seed", type=_whole(0, 2**32 - 1), default=0, help="as for train (0)")
     command.set_defaults(run=export)
+
+    command = commands.add_parser("checkup", help="what is wrong with a Transformer of yours, seen from outside")
+    command.add_argument("target", help="module:name of the model, or of a function that builds it")
+    for name, what in {"vocab_size": "ids", "pad_id": "padding", "start_id": "start", "eos_id": "end"}.items():
+        told = "how many ids it knows" if name == "vocab_size" else f"the id of the sign for {what}"
+        command.add_argument(f"--{name.replace('_', '-')}", type=_whole(0), help=told)
+    command.add_argument("--kind", choices=["encoder-decoder", "decoder-only", "encoder-only"], help="if it is unclear")
+    command.add_argument("--quick", action="store_true", help="without long texts, with less learning")
+    command.add_argument("--json", action="store_true", help="for machines")
+    command.set_defaults(run=checkup)
 
     command = commands.add_parser("flashcards", help="the questions of all lessons as a deck for Anki")
     command.add_argument("--out", type=Path, default=Path("flashcards.apkg"), help="where to (flashcards.apkg)")

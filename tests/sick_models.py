@@ -1,0 +1,383 @@
+"""Models with one fault each, for the check-up: a healthy source, and a table of replacements in it.
+
+Each plant names the code that the check-up must report. `MODEL` is an encoder-decoder as people write one by hand,
+with a cache, a loss and a beam search; `TORCH` uses nn.Transformer; `GPT` is decoder-only and `BERT` encoder-only.
+"""
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+VOCAB, PAD, START, EOS = 24, 0, 1, 2
+
+MODEL = """
+import math
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+V, D, H, LAYERS, PAD, START, EOS, MAX = 24, 32, 4, 2, 0, 1, 2, 64
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        place = torch.arange(MAX).float()[:, None]
+        rate = torch.exp(torch.arange(0, D, 2).float() * (-math.log(10000.0) / D))
+        pe = torch.zeros(MAX, D)
+        pe[:, 0::2], pe[:, 1::2] = torch.sin(place * rate), torch.cos(place * rate)
+        self.register_buffer("pe", pe)
+
+    def forward(self, x, past=0):
+        if past + x.shape[1] > MAX:
+            raise ValueError(f"{past + x.shape[1]} positions, and the table has {MAX}")
+        return x + self.pe[past : past + x.shape[1]]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))
+        self.drop = nn.Dropout(0.1)
+
+    def split(self, x):
+        return x.view(x.shape[0], x.shape[1], H, D // H).transpose(1, 2)
+
+    def forward(self, x, memory, mask, cache=None):
+        q, k, v = self.split(self.wq(x)), self.split(self.wk(memory)), self.split(self.wv(memory))
+        if cache is not None:
+            if cache:
+                k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
+            cache[:] = [k, v]
+        scores = q @ k.transpose(-2, -1) / math.sqrt(D // H)
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = self.drop(scores.softmax(-1))
+        return self.wo((weights @ v).transpose(1, 2).reshape(x.shape[0], -1, D))
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.ff = Attention(), FeedForward()
+        self.norm1, self.norm2 = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x, mask):
+        x = self.norm1(x + self.drop(self.attention(x, x, mask)))
+        return self.norm2(x + self.drop(self.ff(x)))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.cross, self.ff = Attention(), Attention(), FeedForward()
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(D), nn.LayerNorm(D), nn.LayerNorm(D)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x, memory, mask, src_mask, cache=None):
+        x = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))
+        x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))
+        return self.norm3(x + self.drop(self.ff(x)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.src_emb = nn.Embedding(V, D)
+        self.tgt_emb = nn.Embedding(V, D)
+        self.positions = Positions()
+        self.encoder = nn.ModuleList([EncoderLayer() for _ in range(LAYERS)])
+        self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])
+        self.out = nn.Linear(D, V, bias=False)
+        for table in (self.src_emb, self.tgt_emb):
+            nn.init.normal_(table.weight, std=D**-0.5)
+        self.out.weight = self.tgt_emb.weight
+
+    def pad_mask(self, src):
+        return (src != PAD)[:, None, None, :]
+
+    def causal(self, new, past=0):
+        return torch.ones(new, past + new).bool().tril(past)
+
+    def encode(self, src):
+        x, mask = self.positions(self.src_emb(src) * math.sqrt(D)), self.pad_mask(src)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return x
+
+    def decode(self, tgt, memory, src_mask, caches=None, past=0):
+        x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)
+        mask = self.causal(tgt.shape[1], past)
+        for i, layer in enumerate(self.decoder):
+            x = layer(x, memory, mask, src_mask, None if caches is None else caches[i])
+        return self.out(x)
+
+    def forward(self, src, tgt):
+        return self.decode(tgt, self.encode(src), self.pad_mask(src))
+
+    def begin(self, src):
+        return [self.encode(src), self.pad_mask(src), [[] for _ in range(LAYERS)], 0]
+
+    def step(self, new, state):
+        memory, src_mask, caches, past = state
+        logits = self.decode(new, memory, src_mask, caches, past)
+        return logits, [memory, src_mask, caches, past + new.shape[1]]
+
+    def loss(self, src, tgt):
+        logits, labels = self(src, tgt[:, :-1]), tgt[:, 1:]
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
+
+    def generate(self, src, beams=2, length=6):
+        was, rows = self.training, []
+        self.eval()
+        for one in src:
+            found = [(0.0, [START])]
+            for _ in range(length):
+                new = []
+                for score, ids in found:
+                    if ids[-1] == EOS:
+                        new.append((score, ids))
+                        continue
+                    best = self(one[None], torch.tensor([ids]))[0, -1].log_softmax(-1).topk(beams)
+                    new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]
+                found = sorted(new, reverse=True)[:beams]
+            rows.append([ids + [PAD] * (length + 1 - len(ids)) for _, ids in found])
+        self.train(was)
+        return torch.tensor(rows)
+
+
+def build():
+    model = Model()
+    return model, dict(encode=model.begin, decode=model.step, loss=model.loss, generate=model.generate)
+"""
+
+TORCH = """
+import math
+import torch
+from torch import nn
+
+V, D, PAD = 24, 32, 0
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.pos = nn.Embedding(V, D), nn.Embedding(64, D)
+        self.transformer = nn.Transformer(D, 4, 2, 2, 64, batch_first=True)
+        self.out = nn.Linear(D, V)
+
+    def embed(self, ids):
+        return self.emb(ids) + self.pos(torch.arange(ids.shape[1]))
+
+    def forward(self, src, tgt):
+        hidden = src == PAD
+        future = torch.ones(tgt.shape[1], tgt.shape[1]).bool().triu(1)
+        x = self.transformer(
+            self.embed(src),
+            self.embed(tgt),
+            tgt_mask=future,
+            src_key_padding_mask=hidden,
+            memory_key_padding_mask=hidden,
+        )
+        return self.out(x)
+
+
+def build():
+    return Model(), {}
+"""
+
+GPT = """
+import torch
+from torch import nn
+
+V, D = 24, 32
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.pos = nn.Embedding(V, D), nn.Embedding(64, D)
+        layer = nn.TransformerEncoderLayer(D, 4, 64, norm_first=True, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = nn.Linear(D, V)
+
+    def forward(self, tokens):
+        future = torch.ones(tokens.shape[1], tokens.shape[1]).bool().triu(1)
+        x = self.emb(tokens) + self.pos(torch.arange(tokens.shape[1]))
+        return self.out(self.layers(x, mask=future))
+
+
+def build():
+    return Model(), {}
+"""
+
+BERT = GPT.replace("mask=future", "src_key_padding_mask=tokens == 0").replace("{}", '{"kind": "encoder-only"}')
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A fault: what is replaced in which source, and the code that must be found."""
+
+    name: str
+    code: str
+    old: str
+    new: str
+    source: str = MODEL
+    given: dict[str, Any] = field(default_factory=dict)  # to checkup, in the place of the usual ids
+
+    def build(self) -> tuple[Any, dict[str, Any]]:
+        """The sick model, and what `checkup` gets beside it."""
+        assert self.source.count(self.old) >= 1, f"{self.name}: {self.old!r} is not in the source"
+        model, given = built(self.source.replace(self.old, self.new))
+        return model, {**given, **self.given}
+
+
+def built(source: str) -> tuple[Any, dict[str, Any]]:
+    """What `build` of this source returns, with the ids; the same weights every time."""
+    names: dict[str, Any] = {}
+    torch.manual_seed(0)
+    exec(compile(source, "sick_model", "exec"), names)
+    with warnings.catch_warnings():  # what torch says of batch_first
+        warnings.simplefilter("ignore")
+        model, given = names["build"]()
+    return model, {"vocab_size": VOCAB, "pad_id": PAD, "start_id": START, "eos_id": EOS, **given}
+
+
+MASK = "mask = self.causal(tgt.shape[1], past)"
+NORM2 = "return self.norm3(x + self.drop(self.ff(x)))"
+LOSS = "logits, labels = self(src, tgt[:, :-1]), tgt[:, 1:]"
+TABLE = "return x + self.pe[past : past + x.shape[1]]"
+NORMS = "self.norm1, self.norm2, self.norm3 = nn.LayerNorm(D), nn.LayerNorm(D), nn.LayerNorm(D)"
+TIED = "self.out.weight = self.tgt_emb.weight"
+
+# fmt: off
+PLANTS = [
+    # What comes out
+    Plant("softmax at the end", "output.probabilities", "return self.out(x)", "return self.out(x).softmax(-1)"),
+    Plant("log_softmax at the end", "output.log_probabilities", "return self.out(x)", "return self.out(x).log_softmax(-1)"),
+    Plant("hidden states instead of logits", "shapes.not_vocab", "return self.out(x)", "return x"),
+    Plant("vocabulary before time", "shapes.axes", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src), self.pad_mask(src)).transpose(1, 2)"),
+    Plant("shifted in forward", "shapes.shortened", "return self.decode(tgt, self.encode(src)", "return self.decode(tgt[:, :-1], self.encode(src)"),
+    Plant("squeeze without an axis", "shapes.single", "x.shape[0], -1, D))", "x.shape[0], -1, D)).squeeze()"),
+    Plant("a norm for one length", "shapes.length", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past); x = x * torch.ones(1, 7 if x.shape[1] > 1 else 1, 1)"),
+    Plant("logits of a constant", "output.constant", "return self.out(x)", "return self.out(torch.ones_like(x))"),
+    Plant("root of a negative number", "output.nan", "return self.out(x)", "return self.out(x).sqrt()"),
+    Plant("dropout in eval", "dropout.eval", "return self.down(F.relu(self.up(x)))", "return self.down(F.dropout(F.relu(self.up(x)), 0.1))"),
+    # The future
+    Plant("no causal mask", "causality.leak", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
+    Plant("causal mask one too far", "causality.off_by_one", ".tril(past)", ".tril(past + 1)"),
+    Plant("causal mask hides the present", "causality.leak", ".tril(past)", ".tril(past - 1)"),
+    Plant("causal mask inverted", "causality.inverted", MASK, MASK + ".logical_not() | torch.eye(tgt.shape[1], past + tgt.shape[1]).bool()"),
+    Plant("only the present is seen", "causality.blind", ".tril(past)", ".tril(past).triu(past)"),
+    Plant("window of two tokens", "causality.blind", ".tril(past)", ".tril(past).triu(past - 1)"),
+    Plant("causal mask only in training", "causality.eval", MASK, "mask = self.causal(tgt.shape[1], past) if self.training else torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
+    Plant("causal mask only in eval", "causality.training", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool() if self.training else self.causal(tgt.shape[1], past)"),
+    Plant("a norm over time", "causality.norm", NORMS, NORMS.replace("nn.LayerNorm(D)", 'type("TimeNorm", (nn.Module,), {"forward": lambda self, x: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt()})()', 1)),
+    Plant("heads split by a view", "causality.axes", "return x.view(x.shape[0], x.shape[1], H, D // H).transpose(1, 2)", "return x.reshape(x.shape[0], H, x.shape[1], D // H)"),
+    Plant("heads merged by a view", "causality.axes", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).reshape("),
+    Plant("additive mask of -1", "causality.leak", "scores.masked_fill(~mask, torch.finfo(scores.dtype).min)", "scores + (~mask).float() * -1.0"),
+    Plant("mask after the softmax is not applied", "causality.leak", "scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)", "scores.masked_fill(~mask, torch.finfo(scores.dtype).min)"),
+    Plant("softmax over queries", "causality.leak", "scores.softmax(-1)", "scores.softmax(-2)"),
+    # Padding
+    Plant("padding is attended", "padding.source", "return (src != PAD)[:, None, None, :]", "return torch.ones_like(src).bool()[:, None, None, :]"),
+    Plant("padding is seen by the decoder", "padding.cross", "self.encode(src), self.pad_mask(src))", "self.encode(src), self.pad_mask(src) | True)"),
+    Plant("padding mask compares with another id", "padding.source", "(src != PAD)", "(src != PAD + 1)"),
+    Plant("query rows masked", "padding.query_rows", "x, mask = self.positions(self.src_emb(src) * math.sqrt(D)), self.pad_mask(src)", "x, mask = self.positions(self.src_emb(src) * math.sqrt(D)), self.pad_mask(src).transpose(2, 3)"),
+    Plant("padding mask inverted", "padding.inverted", "(src != PAD)", "(src == PAD)"),
+    Plant("padding mask shifted", "padding.misplaced", "(src != PAD)[", "(src != PAD).roll(-1, 1)["),
+    Plant("rows that see nothing become NaN", "padding.empty_row", "torch.finfo(scores.dtype).min", "-torch.inf"),
+    Plant("padding of the target counts", "padding.target", MASK, MASK + " & (tgt != PAD).all()"),
+    Plant("start sign hides itself", "padding.start", MASK, MASK + " & (tgt != PAD)[:, None, None, :]", given={"start_id": PAD}),
+    Plant("mean over padding", "padding.source", "            x = layer(x, mask)\n        return x", "            x = layer(x, mask)\n        return x + x.mean(1, keepdim=True)"),
+    # Rows and positions
+    Plant("rows mixed by a view", "batch.rows", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).transpose(1, 2).transpose(0, 1).reshape("),
+    Plant("mean over the batch", "batch.rows", NORM2, "return self.norm3(x + self.drop(self.ff(x)) - x.mean(0, keepdim=True))"),
+    Plant("BatchNorm", "batch.training", NORMS, NORMS.replace("nn.LayerNorm(D)", 'type("Norm", (nn.BatchNorm1d,), {"forward": lambda self, x: nn.BatchNorm1d.forward(self, x.transpose(1, 2)).transpose(1, 2)})(D)', 1)),
+    Plant("no positions", "positions.none", TABLE, "return x"),
+    Plant("no positions in the target", "positions.target_none", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.tgt_emb(tgt) * math.sqrt(D)"),
+    Plant("no positions in the source", "positions.none", "x, mask = self.positions(self.src_emb(src) * math.sqrt(D))", "x, mask = self.src_emb(src) * math.sqrt(D)"),
+    Plant("positions by batch", "positions.batch", TABLE, "return x + self.pe[: x.shape[0], None]"),
+    Plant("positions clamped", "positions.silent_end", "        if past + x.shape[1] > MAX:\n            raise ValueError(f\"{past + x.shape[1]} positions, and the table has {MAX}\")\n        " + TABLE, "        return x + self.pe[(past + torch.arange(x.shape[1])).clamp(max=MAX - 1)]"),
+    Plant("positions repeat", "positions.silent_end", "        if past + x.shape[1] > MAX:\n            raise ValueError(f\"{past + x.shape[1]} positions, and the table has {MAX}\")\n        " + TABLE, "        return x + self.pe[(past + torch.arange(x.shape[1])) % 16]"),
+    Plant("table too short", "limits.length", "MAX = 24, 32, 4, 2, 0, 1, 2, 64", "MAX = 24, 32, 4, 2, 0, 1, 2, 20"),
+    # The source
+    Plant("source ignored", "source.ignored", "x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))\n", "x = self.norm2(x)\n"),
+    Plant("cross-attention looks at itself", "source.ignored", "self.cross(x, memory, src_mask)", "self.cross(x, x, mask)"),
+    Plant("last word of the source cut off", "source.partial", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src[:, :-1]), self.pad_mask(src[:, :-1]))"),
+    Plant("only two words are read", "source.partial", "self.encode(src), self.pad_mask(src))", "self.encode(src[:, :2]), self.pad_mask(src[:, :2]))"),
+    Plant("encoder is causal", "source.causal", "            x = layer(x, mask)\n", "            x = layer(x, mask & self.causal(src.shape[1]))\n"),
+    # Gradients and weights
+    Plant("memory detached", "gradients.unreached", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src).detach(), self.pad_mask(src))"),
+    Plant("encoder without gradient", "gradients.unreached", "    def encode(self, src):", "    @torch.no_grad()\n    def encode(self, src):"),
+    Plant("logits without gradient", "gradients.none", "return self.out(x)", "return self.out(x).detach()"),
+    Plant("a part that is never used", "gradients.unreached", "self.drop = nn.Dropout(0.1)\n\n    def forward(self, x, mask):", "self.drop, self.extra = nn.Dropout(0.1), nn.Linear(D, D)\n\n    def forward(self, x, mask):"),
+    Plant("layers in a plain list", "gradients.unregistered", "self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "self.decoder = [DecoderLayer() for _ in range(LAYERS)]"),
+    Plant("one layer several times", "gradients.shared", "nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([DecoderLayer()] * LAYERS)"),
+    Plant("layers start as copies", "gradients.equal_start", "nn.ModuleList([EncoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([__import__('copy').deepcopy(layer) for layer in [EncoderLayer()] * LAYERS])"),
+    Plant("tied by a copy", "tying.copy", TIED, "self.out.weight = nn.Parameter(self.tgt_emb.weight.clone())"),
+    Plant("tied by .data", "tying.data", TIED, "self.out.weight.data = self.tgt_emb.weight.data"),
+    # The loss
+    Plant("embeddings too wide", "loss.echo", "std=D**-0.5", "std=1.0"),
+    Plant("output too wide", "loss.start", TIED, "nn.init.normal_(self.out.weight, std=2.0)"),
+    Plant("no shift", "loss.no_shift", LOSS, "logits, labels = self(src, tgt), tgt"),
+    Plant("shifted twice", "loss.shifted_twice", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 2:]"),
+    Plant("input and labels exchanged", "loss.backwards", LOSS, "logits, labels = self(src, tgt[:, 1:]), tgt[:, :-1]"),
+    Plant("padding is a label", "loss.padding", ", ignore_index=PAD)", ")"),
+    Plant("end sign is ignored", "loss.no_end", "tgt[:, 1:]\n", "tgt[:, 1:].masked_fill(tgt[:, 1:] == EOS, PAD)\n"),
+    Plant("last label cut off", "loss.no_end", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 1:-1].masked_fill(tgt[:, 1:-1] == EOS, PAD)"),
+    Plant("labels flattened across", "loss.wrong_labels", "labels.flatten()", "labels.T.flatten()"),
+    Plant("every second label dropped", "loss.skips", "tgt[:, 1:]\n", "tgt[:, 1:].clone(); labels[:, 1::2] = PAD\n"),
+    Plant("loss of the wrong shape", "loss.fails", "labels.flatten()", "labels"),
+    # Learning
+    Plant("sigmoid on the logits", "learning.stuck", "return self.out(x)", "return self.out(x).sigmoid()"),
+    Plant("ReLU on the logits", "learning.stuck", "return self.out(x)", "return -F.relu(self.out(x)).abs().clamp(max=0.01)"),
+    # Cache and writing
+    Plant("cache is emptied", "cache.differs", "torch.cat([cache[0], k], 2)", "torch.cat([cache[0] * 0, k], 2)"),
+    Plant("positions stuck under the cache", "cache.positions", "* math.sqrt(D), past)", "* math.sqrt(D))"),
+    Plant("positions one too far under the cache", "cache.differs", "* math.sqrt(D), past)", "* math.sqrt(D), past + (past > 0))"),
+    Plant("no mask among new tokens", "cache.prefill", ".tril(past)", ".tril(past if past == 0 else past + new)"),
+    Plant("cache breaks", "cache.fails", "torch.cat([cache[0], k], 2)", "torch.cat([cache[0], k], 1)"),
+    Plant("cache stays from text to text", "cache.stale", "self.pad_mask(src), [[] for _ in range(LAYERS)], 0]", "self.pad_mask(src), self.__dict__.setdefault('kept', [[] for _ in range(LAYERS)]), 0]"),
+    Plant("beams are copies", "generate.copies", "new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]", "new += [(score + float(best[0][0]), [*ids, int(best[1][0])])] * beams"),
+    Plant("writing depends on the batch", "generate.batch", "best = self(one[None]", "best = self(one[None].roll(len(src) - 1, 1)"),
+    Plant("goes on after the end", "generate.after_end", "return torch.tensor(rows)", "return torch.tensor(rows)[:, 0, :3].repeat(1, 2).index_fill(1, torch.tensor([2]), EOS)"),
+    Plant("eval mode stays on", "generate.mode", "self.train(was)", "pass"),
+    Plant("it cannot write", "generate.fails", "ids[-1] == EOS", "ids[-1] == EOD"),
+    Plant("it throws dice", "generate.dice", "def generate(self, src, beams=2, length=6):", "def generate(self, src, beams=2, length=6):\n        return torch.randint(3, V, (len(src), length))\n"),
+    # Precision and saving
+    Plant("-1e9 in float16", "precision.float16", "torch.finfo(scores.dtype).min", "-1e9"),
+    Plant("mask built in float32", "precision.bfloat16", "weights = self.drop(scores.softmax(-1))", "weights = self.drop((scores + torch.zeros(1, dtype=torch.float32).expand(scores.shape)).softmax(-1))"),
+    Plant("table is an attribute", "saving.attribute", 'self.register_buffer("pe", pe)', "self.pe = pe"),
+    Plant("state_dict leaves a table out", "saving.fails", "    def pad_mask(self, src):", "    def state_dict(self, *a, **k):\n        return {n: x for n, x in super().state_dict(*a, **k).items() if 'norm' not in n}\n\n    def pad_mask(self, src):"),
+    Plant("loading skips what is missing", "saving.differs", "    def pad_mask(self, src):", "    def load_state_dict(self, state):\n        return super().load_state_dict({n: x for n, x in state.items() if 'norm' not in n}, strict=False)\n\n    def pad_mask(self, src):"),
+    # nn.Transformer, used wrongly
+    Plant("torch: batch_first forgotten", "batch.axes", ", batch_first=True)", ")", TORCH),
+    Plant("torch: no tgt_mask", "causality.leak", "            tgt_mask=future,\n", "", TORCH),
+    Plant("torch: tgt_mask of True where visible", "causality.inverted", ".triu(1)", ".tril(0)", TORCH),
+    Plant("torch: padding mask of True where visible", "padding.inverted", "hidden = src == PAD", "hidden = src != PAD", TORCH),
+    Plant("torch: no memory_key_padding_mask", "padding.cross", "            memory_key_padding_mask=hidden,\n", "", TORCH),
+    Plant("torch: no src_key_padding_mask", "padding.source", "            src_key_padding_mask=hidden,\n", "", TORCH),
+    Plant("torch: causal mask given to the encoder", "source.causal", "tgt_mask=future,", "tgt_mask=future,\n            src_mask=torch.ones(src.shape[1], src.shape[1]).bool().triu(1),", TORCH),
+    Plant("torch: no positions", "positions.none", " + self.pos(torch.arange(ids.shape[1]))", "", TORCH),
+    Plant("torch: is_causal without a mask", "causality.leak", "tgt_mask=future,", "tgt_mask=future * 0 == 1,", TORCH),
+    Plant("torch: rows of target padding see nothing", "padding.target_nan", "tgt_mask=future,", "tgt_mask=(future[None] | (tgt == PAD)[:, :, None]).repeat_interleave(4, 0),", TORCH),
+    # One side only
+    Plant("GPT: no causal mask", "kind.unclear", "mask=future", "mask=None", GPT),
+    Plant("GPT: no causal mask, declared", "causality.leak", "mask=future))\n\n\ndef build():\n    return Model(), {}", "mask=None))\n\n\ndef build():\n    return Model(), {'kind': 'decoder-only'}", GPT),
+    Plant("GPT: one token too far", "causality.off_by_one", ".triu(1)", ".triu(2)", GPT),
+    Plant("GPT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", GPT),
+    Plant("BERT: padding is attended", "padding.source", "src_key_padding_mask=tokens == 0", "src_key_padding_mask=None", BERT),
+    Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
+]
+# fmt: on

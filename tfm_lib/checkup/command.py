@@ -1,0 +1,58 @@
+"""The command: a model named as module:name, examined, without a traceback whatever it does."""
+
+import importlib
+import inspect
+import os
+import sys
+from typing import Any
+
+from torch import nn
+
+from tfm_lib.checkup.examine import checkup
+from tfm_lib.checkup.report import Report
+from tfm_lib.checkup.subject import short
+
+
+def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: bool = False) -> Report:
+    """The report on what `target`, such as "my_module:build", names: a model, or a function without arguments.
+
+    That function returns a model, or a model and a dict of what `checkup` gets beside it; `ids` go before those.
+    """
+    module, _, name = target.partition(":")
+    if not module or not name:
+        return Report(problem=f"{target!r} names no model; give module:name, such as my_module:build")
+    sys.path.insert(0, os.getcwd())
+    try:
+        thing = getattr(importlib.import_module(module), name)
+        built = thing() if _builds(thing) else thing
+    except Exception as error:
+        return Report(problem=f"{target} raised {short(error)}; run it from the folder of the module")
+    except SystemExit as end:
+        return Report(
+            problem=f"{target} ended Python with {end.code!r}; put what it runs behind __name__ == '__main__'"
+        )
+    finally:
+        sys.path.remove(os.getcwd())
+    model, given = built if isinstance(built, tuple) and len(built) == 2 else (built, {})
+    if not isinstance(given, dict):
+        return Report(problem=f"{target} gave {type(given).__name__} beside the model; give a dict, as {{'pad_id': 0}}")
+    wanted = inspect.signature(checkup).parameters
+    unknown = [key for key in given if key not in wanted or key == "model"]
+    if unknown:
+        return Report(
+            problem=f"{target} gave {unknown[0]!r}, which checkup does not take; it takes {', '.join(wanted)}"
+        )
+    said = {**given, **ids, "quick": quick, **({} if kind is None else {"kind": kind})}
+    if said.get("vocab_size") is None:
+        said["vocab_size"] = getattr(getattr(model, "config", None), "vocab_size", None)
+    if said["vocab_size"] is None:
+        return Report(problem="how many ids does it know? give --vocab-size")
+    return checkup(model, **said)
+
+
+def _builds(thing: Any) -> bool:
+    """Whether it is a function or class that is called without arguments."""
+    if isinstance(thing, nn.Module) or not callable(thing):
+        return False
+    needed = [a for a in inspect.signature(thing).parameters.values() if a.default is a.empty]
+    return not [a for a in needed if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]

@@ -1,0 +1,124 @@
+"""Writing: a cache must change nothing, and what is generated must not depend on its company."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.subject import SOURCE, TARGET, OutOfTime, Subject, gap, scores, short, spread
+
+
+def cache(subject: Subject) -> Iterator[Finding]:
+    """Decode token by token, and in pieces, beside the whole row at once."""
+    if subject.decode is None:
+        return
+    tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2, seed=3)
+    whole = subject(tgt, src)
+    try:
+        steps = _pieces(subject, tgt, src, [1] * TARGET)
+    except OutOfTime:
+        raise
+    except Exception as error:
+        yield Finding.of("cache.fails", f"decoding {TARGET} tokens one by one raised {short(error)}.")
+        return
+    size = 10 * subject.leak * spread(whole)
+    wrong = (gap(whole, steps) > size).any(0)
+    if wrong.any():
+        place = int(wrong.nonzero()[0])
+        if place and _stuck(subject, src):
+            yield Finding.of("cache.positions", f"decoded one by one, {TARGET} equal tokens all get the same scores.")
+        else:
+            yield Finding.of("cache.differs", f"decoded one by one, the scores differ from position {place} on.")
+        return
+    try:
+        second = _pieces(subject, tgt.flip(0), src.flip(0), [1] * TARGET)
+        stale = bool(gap(whole.flip(0), second).max() > size) and "gets other scores than alone"
+    except OutOfTime:
+        raise
+    except Exception as error:
+        stale = f"raised {short(error)}"
+    if stale:
+        yield Finding.of("cache.stale", f"a second text, decoded after the first, {stale}.")
+        return
+    try:
+        pieces = _pieces(subject, tgt, src, [3, 1, TARGET - 4])
+    except Exception as error:
+        yield Finding.of("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens raised {short(error)}.")
+        return
+    if bool(gap(whole, pieces).max() > size):
+        yield Finding.of("cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ.")
+
+
+def _pieces(subject: Subject, tgt: Tensor, src: Tensor, sizes: list[int]) -> Tensor:
+    assert subject.decode is not None
+    out = []
+    with torch.no_grad():
+        torch.manual_seed(0)
+        state = subject.encode(src) if subject.encode is not None else None
+        for new in tgt.split(sizes, 1):
+            given, state = subject.decode(new, state)
+            logits = scores(given, subject.vocab_size).float()
+            out.append(logits if logits.dim() == 3 else logits[:, None])
+    return torch.cat(out, 1)
+
+
+def _stuck(subject: Subject, src: Tensor) -> bool:
+    """Whether equal tokens get equal scores with the cache, and not without."""
+    equal = subject.words[:1].expand(len(src), TARGET)
+    with_cache, without = _pieces(subject, equal, src, [1] * TARGET), subject(equal, src)
+    flat = gap(with_cache[:, :-1], with_cache[:, 1:]).max() < 0.1 * subject.leak * spread(without)
+    return bool(flat) and bool(gap(without[:, :-1], without[:, 1:]).max() > subject.leak * spread(without))
+
+
+def generate(subject: Subject) -> Iterator[Finding]:
+    """Write for texts in a batch, and for one of them alone."""
+    if subject.generate is None:
+        return
+    src = subject.ids(5, 3, seed=6)
+    modes = [] if subject.module is None else [(m, m.training) for m in subject.module.modules()]
+    if subject.module is not None:
+        subject.module.train()
+        modes = [(m, m.training) for m in subject.module.modules()]
+    try:
+        many = _written(subject, src)
+    except OutOfTime:
+        raise
+    except Exception as error:
+        yield Finding.of("generate.fails", f"for three texts of 5 tokens it raised {short(error)}.")
+        return
+    if any(part.training != was for part, was in modes):
+        yield Finding.of("generate.mode", "it was in training mode before it wrote, and is in eval mode after.")
+    if subject.module is not None:
+        subject.module.eval()
+    many = _written(subject, src)
+    again = _written(subject, src, seed=1)
+    if any(a != b for a, b in zip(many, again, strict=True)):
+        yield Finding.of("generate.dice", "in eval mode, it writes another text for the same source the next time.")
+        return
+    if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
+        yield Finding.of("generate.copies", f"all {len(many[0])} candidates of each of three texts are equal.")
+    alone = [_written(subject, src[i : i + 1])[0] for i in range(len(src))]
+    if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
+        yield Finding.of("generate.batch", "a text gets another summary alone than in a batch of three.")
+    for row in many:
+        if isinstance(row[0], int) and subject.eos_id in row[1:]:
+            rest = row[row.index(subject.eos_id, 1) + 1 :]
+            if any(token not in (subject.pad_id, subject.eos_id) for token in rest):
+                yield Finding.of("generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}.")
+
+
+def _written(subject: Subject, src: Tensor, seed: int = 0) -> list[Any]:
+    assert subject.generate is not None
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        out = subject.generate(src)
+    return out.tolist() if isinstance(out, Tensor) else [x.tolist() if isinstance(x, Tensor) else list(x) for x in out]
+
+
+def _cut(subject: Subject, row: list[Any]) -> list[Any]:
+    """Up to the end sign: what stands behind it in a batch is padding."""
+    if row and isinstance(row[0], list):
+        return [_cut(subject, beam) for beam in row]
+    return row[: row.index(subject.eos_id, 1) + 1] if subject.eos_id in row[1:] else row

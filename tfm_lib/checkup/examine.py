@@ -1,0 +1,122 @@
+"""The round through a model: which questions are asked, in which order, and what happens when one fails."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from tfm_lib.checkup import attending, batches, decoding, gradients, learning, losses, outputs, precision, sources
+from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
+from tfm_lib.checkup.report import Finding, Report
+from tfm_lib.checkup.subject import KINDS, NotExaminable, OutOfTime, Subject, short
+
+Probe = Callable[[Subject], Iterator[Finding]]
+
+
+# In the order in which they are asked: what comes first explains what comes later.
+PROBES: dict[str, list[Probe]] = {
+    "shapes": [outputs.shapes, outputs.values],
+    "causality": [attending.causality],
+    "padding": [attending.padding],
+    "batch": [batches.rows],
+    "positions": [batches.positions, batches.lengths],
+    "source": [sources.source],
+    "gradients": [gradients.gradients, gradients.sharing],
+    "loss": [losses.start, losses.labels],
+    "learning": [learning.by_heart],
+    "cache": [decoding.cache, decoding.generate],
+    "saving": [gradients.saving],
+    "precision": [precision.precision],
+}
+PARTS = tuple(PROBES)
+
+
+def checkup(
+    model: Callable[..., Any],
+    *,
+    vocab_size: int,
+    pad_id: int | None = None,
+    start_id: int | None = None,
+    eos_id: int | None = None,
+    kind: str | None = None,
+    module: nn.Module | None = None,
+    encode: Callable[..., Any] | None = None,
+    decode: Callable[..., Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+    generate: Callable[..., Any] | None = None,
+    parts: str | list[str] | tuple[str, ...] | None = None,
+    quick: bool = False,
+    time_limit: float = 60.0,
+) -> Report:
+    """Examine a Transformer from outside, and report what is wrong with it. It changes nothing, and never raises.
+
+    model: (src, tgt) -> logits (B, T, V), or (tokens) -> logits; src (B, S), tgt and tokens (B, T) are ids, padded
+    on the right. An nn.Module, or a function that refers to one by name; `module` names it where it can't be seen.
+    kind: "encoder-decoder", "decoder-only" or "encoder-only"; without it, it is found out where that is possible.
+    encode: src -> state, whatever `decode` needs. decode: (new tokens (B, n), state) -> (logits (B, n, V), state);
+    a decoder-only model's first state is None. They let the cache be examined.
+    loss: (src, tgt), or (tokens), whole rows from start to end sign, -> the scalar that is trained on.
+    generate: src, or the beginning of a text, -> ids (B, n) or candidates (B, beams, n).
+    parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
+    time_limit: seconds after which no new question is asked.
+    """
+    report = Report()
+    with random_state_kept(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            chosen = _chosen(parts)
+            _check(model, vocab_size, (pad_id, start_id, eos_id), kind)
+            module = find_modules(model) if module is None else module
+            with borrowed(module):
+                subject = Subject(model, module, vocab_size, (pad_id, start_id, eos_id), kind, time_limit)
+                subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
+                subject.quick = quick
+                _examine(subject, chosen, report)
+                report.kind = subject.kind or "one-sided"
+        except NotExaminable as error:
+            report.problem = str(error)
+        except OutOfTime:
+            report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
+        except Exception as error:  # it never raises: what it can't do, it says
+            report.problem = f"{short(error)}; give a function of ids that returns logits"
+    return report
+
+
+def _chosen(parts: Any) -> list[str]:
+    names = list(PARTS) if parts is None else [parts] if isinstance(parts, str) else list(parts)
+    for name in names:
+        if name not in PROBES:
+            raise NotExaminable(f"there is no part {name!r}; the parts are {', '.join(PARTS)}")
+    return [name for name in PARTS if name in names]
+
+
+def _check(model: Any, vocab_size: Any, special: tuple[Any, ...], kind: Any) -> None:
+    if not callable(model):
+        raise NotExaminable(f"a {type(model).__name__} can't be called; give the model or a function of ids")
+    if not isinstance(vocab_size, int) or vocab_size < 1:
+        raise NotExaminable(f"vocab_size must be a whole number from 1 on, got {vocab_size!r}")
+    for name, value in zip(("pad_id", "start_id", "eos_id"), special, strict=True):
+        if value is not None and not (isinstance(value, int) and 0 <= value < vocab_size):
+            raise NotExaminable(f"{name} must be an id of the vocabulary, 0..{vocab_size - 1}, got {value!r}")
+    if kind is not None and kind not in KINDS:
+        raise NotExaminable(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+
+
+def _examine(subject: Subject, chosen: list[str], report: Report) -> None:
+    with subject.mode(training=False):
+        found, go_on = outputs.first_look(subject)
+        report.add(found)
+        if not go_on:
+            report.tried.append("shapes")
+            return
+        for name in chosen:
+            try:
+                for probe in PROBES[name]:
+                    for finding in probe(subject):
+                        report.add([finding])
+                report.tried.append(name)
+            except OutOfTime:
+                report.not_tried.append(f"{name} (out of time)")
+            except Exception as error:  # a probe that trips says so, and the next one goes on
+                report.not_tried.append(f"{name} ({short(error)})")

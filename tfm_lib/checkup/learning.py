@@ -1,0 +1,60 @@
+"""Whether it can learn a few pairs by heart."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from tfm_lib.checkup.borrow import borrowed
+from tfm_lib.checkup.losses import own_loss
+from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.subject import Subject
+
+PAIRS, LENGTH, STEPS = 10, 5, 150
+RATES = (3e-3, 1e-3, 1e-2, 3e-4)  # what is too fast for one model is too slow for another
+
+
+def by_heart(subject: Subject) -> Iterator[Finding]:
+    """Ten random pairs, several learning rates, until one of them knows the pairs."""
+    if subject.module is None or not any(p.requires_grad for p in subject.module.parameters()):
+        raise ValueError("there is no module to train; give module=")
+    src = subject.ids(4, PAIRS, seed=20)
+    tgt = subject.ids(LENGTH + 1, PAIRS, seed=21)
+    tgt[:, 0] = subject.words[torch.arange(PAIRS) % len(subject.words)]
+    if subject.two:
+        tgt[:, 0] = subject.words[0] if subject.start_id is None else subject.start_id
+    best, first = 0.0, 0.0
+    for rate in RATES[: 2 if subject.quick else len(RATES)]:
+        right, first, last = _trained(subject, src, tgt, rate)
+        best = max(best, right)
+        if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
+            return
+    seen = (
+        f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens of {PAIRS} pairs "
+    )
+    yield Finding.of("learning.stuck", f"{seen}are right; the loss went from {first:.2f} to {last:.2f}.")
+
+
+def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[float, float, float]:
+    """The share of right tokens, the first loss, and the last one; the weights are put back."""
+    inputs, labels = tgt[:, :-1], tgt[:, 1:].to(subject.device)
+    assert subject.module is not None
+    with borrowed(subject.module):
+        weights = [p for p in subject.module.parameters() if p.requires_grad]
+        optimizer = torch.optim.Adam(weights, lr=rate)
+        first, loss, right = 0.0, torch.zeros(()), 0.0
+        for step in range(STEPS):
+            logits = subject(inputs, src, grad=True)
+            loss = own_loss(subject, logits, labels)
+            if not loss.requires_grad or loss.isnan():
+                break
+            first = first if step else float(loss)
+            right = float((logits.argmax(-1) == labels).float().mean())
+            if right >= 0.95 and float(loss) < 0.3 * math.log(subject.vocab_size):
+                break
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+    return right, first, float(loss)

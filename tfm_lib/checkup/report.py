@@ -1,0 +1,128 @@
+"""What a check-up found, as text, as Markdown, and as JSON."""
+
+import html
+import json
+import textwrap
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+from tfm_lib.checkup.advice import ADVICE
+
+SEVERITIES = ("sick", "doubtful", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen, and what it means."""
+
+    code: str  # stable, such as "causality.leak"
+    severity: str  # "sick": it is wrong; "doubtful": it may be meant; "note": good to know
+    seen: str  # on which tiny input
+    means: str
+    likely: str  # the likely line of code
+    read: str  # lesson and section
+
+    @classmethod
+    def of(cls, code: str, seen: str, where: str = "") -> "Finding":
+        """The finding with this code, with its advice; `where` names the part of the model that it was traced to."""
+        advice = ADVICE[code]
+        lesson, section = advice.read
+        likely = f"{where}: {advice.likely}" if where else advice.likely
+        return cls(code, advice.severity, seen, advice.means, likely, f"lesson {lesson}, “{section}”")
+
+
+@dataclass
+class Report:
+    """All findings of one check-up, the worst first, and what was tried. It prints as text."""
+
+    kind: str = "unknown"
+    findings: list[Finding] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)  # in the order in which it was tried
+    not_tried: list[str] = field(default_factory=list)  # each with its reason
+    problem: str = ""  # why nothing could be examined, with the fix; empty where something was
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it was examined and nothing is sick; what is doubtful is for you to judge."""
+        return not self.problem and not any(finding.severity == "sick" for finding in self.findings)
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of the findings, the worst first."""
+        return [finding.code for finding in self.findings]
+
+    @property
+    def exit_code(self) -> int:
+        """0: healthy; 1: something is sick; 2: it could not be examined."""
+        return 2 if self.problem else int(not self.healthy)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Take findings, once per code, the worst first and otherwise in the order in which they came."""
+        for finding in findings:
+            if finding.code not in self.codes:
+                self.findings.append(finding)
+        self.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+
+    def to_json(self) -> str:
+        """For machines; `from_json` reads it."""
+        return json.dumps({**asdict(self), "healthy": self.healthy}, ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Report":
+        """What `to_json` wrote."""
+        told = json.loads(text)
+        del told["healthy"]
+        return cls(**{**told, "findings": [Finding(**finding) for finding in told["findings"]]})
+
+    @property
+    def verdict(self) -> str:
+        """The first line of the report."""
+        if self.problem:
+            return f"It could not be examined: {self.problem}"
+        counts = {name: sum(f.severity == name for f in self.findings) for name in SEVERITIES}
+        if not self.healthy:
+            others = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
+            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{others}."
+        if counts["doubtful"]:
+            return f"This {self.kind} model is healthy, with {_count(counts['doubtful'], 'thing')} to judge."
+        return f"This {self.kind} model is healthy."
+
+    def __str__(self) -> str:
+        parts = [self.verdict]
+        for finding in self.findings:
+            lines = [
+                f"[{finding.severity}] {finding.code}",
+                f"Seen: {finding.seen}",
+                f"It means: {finding.means}",
+                f"Likely: {finding.likely}",
+                f"Read: {finding.read}",
+            ]
+            parts.append("\n".join(_wrap(line, first=i == 0) for i, line in enumerate(lines)))
+        parts += [_wrap(f"Tried: {', '.join(self.tried)}.", first=True)] if self.tried else []
+        parts += [_wrap(f"Not tried: {'; '.join(self.not_tried)}.", first=True)] if self.not_tried else []
+        return "\n\n".join(parts)
+
+    def _repr_markdown_(self) -> str:
+        lines = [f"**{_plain(self.verdict)}**"]
+        for finding in self.findings:
+            lines += [
+                f"- **{finding.severity}: `{finding.code}`.** {_plain(finding.seen)} {_plain(finding.means)}  ",
+                f"  *Likely:* {_plain(finding.likely)} *Read:* {_plain(finding.read)}.",
+            ]
+        lines += [f"\nTried: {', '.join(self.tried)}."] if self.tried else []
+        lines += [f"\nNot tried: {_plain('; '.join(self.not_tried))}."] if self.not_tried else []
+        return "\n".join(lines)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def _wrap(line: str, first: bool) -> str:
+    indent = "" if first else "  "
+    return textwrap.fill(line, 88, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+
+
+def _plain(text: str) -> str:
+    """The same in Markdown, where none of its signs is one of Markdown's."""
+    return html.escape(text, quote=False).replace("*", "\\*").replace("_", "\\_").replace("`", "\\`")

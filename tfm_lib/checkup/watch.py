@@ -1,0 +1,99 @@
+"""What happens inside: the outputs of a model's parts, and where two runs part; the weights of its attentions."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Step(NamedTuple):
+    """One call of one part, in the order in which they end: a part's own parts come before it."""
+
+    name: str
+    part: nn.Module
+    inputs: list[Tensor]
+    output: Tensor
+
+
+@contextmanager
+def traced(module: nn.Module | None) -> Iterator[list[Step]]:
+    """Collects the steps of what runs inside; nothing where there is no module."""
+    steps: list[Step] = []
+    handles = []
+
+    def hook(name: str) -> Callable[..., None]:
+        def keep(part: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            first = output[0] if isinstance(output, tuple) and output else output
+            if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1 and not first.is_nested:
+                given = [x.detach() for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() > 1]
+                steps.append(Step(name, part, given, first.detach()))
+
+        return keep
+
+    for name, part in [] if module is None else module.named_modules():
+        handles.append(part.register_forward_hook(hook(name or type(part).__name__), with_kwargs=True))
+    try:
+        yield steps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
+    """Its slice on the first axis of this length, time, as (time, rest); None where it has no such axis."""
+    for axis in range(min(tensor.dim(), 2)):
+        if tensor.shape[axis] == length:
+            return tensor.transpose(0, axis)[keep].flatten(1).float()
+    return None
+
+
+def differs(a: Tensor | None, b: Tensor | None, tolerance: float) -> bool:
+    """Whether two slices are further apart than that, measured by how far their own values lie apart."""
+    if a is None or b is None or a.shape != b.shape:
+        return False
+    size = max(float(a.nan_to_num().abs().max()), 1e-12) if a.numel() else 1.0
+    return bool(((a - b).abs() > tolerance * size).any() or (a.isnan() != b.isnan()).any())
+
+
+def culprit(
+    a: list[Step], b: list[Step], lengths: tuple[int, int], keep: slice, tolerance: float
+) -> tuple[str, nn.Module | None]:
+    """The first part whose output differs at the positions to keep although its inputs do not."""
+    for one, two in zip(a, b, strict=False):
+        if one.name != two.name:
+            break
+        if not differs(along(one.output, lengths[0], keep), along(two.output, lengths[1], keep), tolerance):
+            continue
+        pairs = zip(one.inputs, two.inputs, strict=False)
+        if not any(differs(along(x, lengths[0], keep), along(y, lengths[1], keep), tolerance) for x, y in pairs):
+            return f"{one.name} ({type(one.part).__name__})", one.part
+    return "", None
+
+
+class AttentionWatch(TorchDispatchMode):
+    """Collects every attention's weights (…, T, S), whoever computes them, by the softmax beneath."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if (
+            name in ("_softmax", "_safe_softmax")
+            and args[0].dim() >= 3
+            and args[1] % args[0].dim() == args[0].dim() - 1
+        ):
+            self.weights.append(out.detach())
+        elif name == "_scaled_dot_product_flash_attention_for_cpu":
+            query, key = args[0], args[1]
+            scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+            mask = (kwargs or {}).get("attn_mask")
+            if len(args) > 4 and args[4]:
+                scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
+            self.weights.append((scores if mask is None else scores + mask).softmax(-1))
+        return out
