@@ -158,7 +158,7 @@ def test_x_transformers_is_healthy(settings):
     layers = x.Decoder(dim=32, depth=2, heads=4, **settings)
     model = x.TransformerWrapper(num_tokens=40, max_seq_len=64, attn_layers=layers)
     report = checkup(model, vocab_size=40, pad_id=0, kind="decoder-only")
-    assert not troubles(report), report
+    assert not troubles(report) and not report.not_tried, report
 
 
 def test_it_changes_nothing():

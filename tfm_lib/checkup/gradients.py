@@ -70,7 +70,8 @@ def sharing(subject: Subject) -> Iterator[Finding]:
     for name, part in subject.module.named_modules():
         if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
             continue
-        layers = [layer for layer in part if any(p.dim() > 1 for p in layer.parameters())]
+        held = [layer for layer in part if layer is not None]  # torch lets a list hold None
+        layers = [layer for layer in held if any(p.dim() > 1 for p in layer.parameters())]
         if len({id(layer) for layer in layers}) < len(layers):
             yield Finding.of("gradients.shared", f"{name} names one and the same layer several times.")
         elif len({id(p) for layer in layers for p in layer.parameters()}) < sum(
