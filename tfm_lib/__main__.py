@@ -350,7 +350,9 @@ def parser() -> argparse.ArgumentParser:
     for name, what in {"vocab_size": "ids", "pad_id": "padding", "start_id": "start", "eos_id": "end"}.items():
         told = "how many ids it knows" if name == "vocab_size" else f"the id of the sign for {what}"
         command.add_argument(f"--{name.replace('_', '-')}", type=_whole(0), help=told)
-    command.add_argument("--kind", choices=["encoder-decoder", "decoder-only", "encoder-only"], help="if it is unclear")
+    command.add_argument(
+        "--kind", type=_one_of("encoder-decoder", "decoder-only", "encoder-only"), help="if it is unclear"
+    )
     command.add_argument("--quick", action="store_true", help="without long texts, with less learning")
     command.add_argument("--json", action="store_true", help="for machines")
     command.set_defaults(run=checkup)

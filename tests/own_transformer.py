@@ -1,6 +1,6 @@
-"""An encoder-decoder Transformer with nothing but torch: the reference of lesson 13, for whoever wrote another.
+"""An encoder-decoder Transformer with nothing but torch, as somebody might write it: the check-up is tried on it.
 
-The model of Vaswani et al. (2017), section 3, in the order of the milestones; it shares no code with `tfm_lib.model`.
+The model of Vaswani et al. (2017), section 3; it shares no code with `tfm_lib.model`.
 """
 
 import math

@@ -1,12 +1,12 @@
-"""The own model of lesson 13 is healthy, is the paper's model, and each of eight faults in it is named."""
+"""A Transformer that shares no code with ours is healthy, is the paper's model, and each of eight faults in it is named."""
 
 import inspect
 
 import pytest
 import torch
 
-from tfm_lib.ask import own_transformer
-from tfm_lib.ask.own_transformer import OwnTransformer, given
+from tests import own_transformer
+from tests.own_transformer import OwnTransformer, given
 from tfm_lib.checkup import PARTS, checkup
 from tfm_lib.model import Transformer, TransformerConfig
 
