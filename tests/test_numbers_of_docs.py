@@ -109,6 +109,10 @@ def lesson_15_is_there() -> bool:
     return "15_cheaper_attention" in [lesson.name for lesson in LESSONS]
 
 
+def lesson_16_is_there() -> bool:
+    return "16_families_and_scale" in [lesson.name for lesson in LESSONS]
+
+
 def lesson_17_is_the_last() -> bool:
     return LESSONS[-1].name == "17_adapt_and_compress"
 
@@ -147,6 +151,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12 Published weights |": lesson_12_is_there,
         "| 14 Before and beside |": lesson_14_is_there,
         "| 15 Cheaper attention |": lesson_15_is_there,
+        "| 16 Families and scale |": lesson_16_is_there,
         "| 17 Adapt and compress |": lesson_17_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
@@ -286,6 +291,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14, “what a layer can see” |": lesson_14_is_there,
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
+        **{f"| 16, section {number} |": lesson_16_is_there for number in (1, 2, 3, 5, 6)},
         **{f"| 17, section {number} |": lesson_17_is_the_last for number in (2, 3, 4, 5, 6, 7)},
         "| 15, “the way back without the table” |": lesson_15_is_there,
         "| 15, “memory of earlier segments” |": lesson_15_is_there,
@@ -312,10 +318,11 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
         "| 14 Before and beside | 24 | 7 in 60 |": MINUTES,
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
+        "| 16 Families and scale | 27 | 9 in 59 |": MINUTES,
         "| 17 Adapt and compress | 27 | 9 in 70 |": MINUTES,
         "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
-        "08 and 11, and 09, 10, 12, 14, 15 and 17 for those": lesson_17_is_the_last,
-        "431 minutes of reading, and 109 exercises in 1203 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "08 and 11, and 09, 10, 12, 14, 15, 16 and 17 for those": lesson_17_is_the_last,
+        "458 minutes of reading, and 118 exercises in 1262 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

@@ -1,0 +1,433 @@
+"""The exercises of lesson 16."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfm_lib.ask.exercise import Draw, Inputs, exercise
+
+# ----------------------------------------------------------------------------------------------------
+# 1: the parameters of GPT-2 medium
+
+
+@exercise(
+    difficulty=1,
+    minutes=6,
+    trains="counting parameters",
+    right="That is the published file, to the unit; the paper's 345 million are not.",
+    tolerance=1e-9,
+)
+def medium() -> int:
+    return (50257 + 1024) * 1024 + 24 * (12 * 1024**2 + 13 * 1024) + 2 * 1024
+
+
+@medium.mistake
+def no_positions() -> int:
+    """The table of positions is learned, too: 1,024 rows."""
+    return medium.reference() - 1024 * 1024
+
+
+@medium.mistake
+def untied() -> int:
+    """The output uses the table of embeddings once more; it has no matrix of its own."""
+    return medium.reference() + 50257 * 1024
+
+
+@medium.mistake
+def matrices_only() -> int:
+    """You counted the matrices of the layers; each layer also has 13 vectors of the width: biases and norms."""
+    return medium.reference() - 24 * 13 * 1024
+
+
+@medium.mistake
+def no_last_norm() -> int:
+    """With pre-norm, one more norm stands behind the last layer."""
+    return medium.reference() - 2 * 1024
+
+
+@medium.mistake
+def no_embeddings() -> int:
+    """Those are the layers and the last norm; the two tables are missing."""
+    return medium.reference() - (50257 + 1024) * 1024
+
+
+# ----------------------------------------------------------------------------------------------------
+# 2: the mask of a prefix language model
+
+
+def some_prefixes(draw: Draw) -> Iterator[Inputs]:
+    yield {"length": 4, "prefix": 2}
+    for length, prefix in ((5, 0), (5, 5), (6, 3), (1, 1)):
+        yield {"length": length, "prefix": prefix}
+
+
+@exercise(
+    difficulty=2,
+    minutes=6,
+    trains="one mask for three families",
+    right="One number turns GPT's mask into BERT's.",
+    cases=some_prefixes,
+)
+def prefix(length: int, prefix: int) -> Tensor:
+    t = torch.arange(length)
+    return (t <= t[:, None]) | (t < prefix)
+
+
+@prefix.mistake
+def causal_only(length: int, prefix: int) -> Tensor:
+    """Within the prefix, tokens also see those that come later."""
+    t = torch.arange(length)
+    return t <= t[:, None]
+
+
+@prefix.mistake
+def rows_see_all(length: int, prefix: int) -> Tensor:
+    """Your first rows see everything, so that the prefix knows the text that is to be predicted. It is the first
+    columns that all see."""
+    t = torch.arange(length)
+    return (t <= t[:, None]) | (t[:, None] < prefix)
+
+
+@prefix.mistake
+def both(length: int, prefix: int) -> Tensor:
+    """A key is seen if it is in the past *or* in the prefix; you asked for both."""
+    t = torch.arange(length)
+    return (t <= t[:, None]) & (t < prefix)
+
+
+@prefix.mistake
+def transposed(length: int, prefix: int) -> Tensor:
+    """Rows are queries and columns are keys; yours is the other way around."""
+    t = torch.arange(length)
+    return ((t <= t[:, None]) | (t < prefix)).T
+
+
+@prefix.mistake
+def one_too_many(length: int, prefix: int) -> Tensor:
+    """That prefix has one token too many: counting from 0, the last one stands before `prefix`."""
+    t = torch.arange(length)
+    return (t <= t[:, None]) | (t <= prefix)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 3: from one order of rotary pairs to the other
+
+
+def some_vectors(draw: Draw) -> Iterator[Inputs]:
+    yield {"x": torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])}
+    yield {"x": draw(2, 3, 8)}
+
+
+@exercise(
+    difficulty=3,
+    minutes=8,
+    trains="two orders of rotary pairs",
+    right="Weights that were trained with neighbors as pairs become Llama's by this order of their rows.",
+    cases=some_vectors,
+)
+def halves(x: Tensor) -> Tensor:
+    return torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1)
+
+
+@halves.mistake
+def the_way_back(x: Tensor) -> Tensor:
+    """That is the way back: it puts halves side by side as neighbors."""
+    return torch.stack(x.chunk(2, dim=-1), dim=-1).flatten(-2)
+
+
+@halves.mistake
+def seconds_first(x: Tensor) -> Tensor:
+    """The first of each pair belongs to the first half; otherwise all turn the other way."""
+    return torch.cat([x[..., 1::2], x[..., 0::2]], dim=-1)
+
+
+@halves.mistake
+def halves_swapped(x: Tensor) -> Tensor:
+    """You swapped the halves as they stand; the pairs are still scattered."""
+    return torch.cat(x.chunk(2, dim=-1)[::-1], dim=-1)
+
+
+@halves.mistake
+def unchanged(x: Tensor) -> Tensor:
+    """Entries 0 and 1 are a pair, and have to be half the width apart; nothing has moved."""
+    return x
+
+
+# ----------------------------------------------------------------------------------------------------
+# 4: RMSNorm
+
+
+def some_rows(draw: Draw) -> Iterator[Inputs]:
+    yield {"x": torch.tensor([[3.0, 4.0]]), "weight": torch.tensor([1.0, 2.0])}
+    yield {"x": draw(2, 3, 6), "weight": draw(6)}
+
+
+@exercise(
+    difficulty=2,
+    minutes=6,
+    trains="RMSNorm",
+    right="Half of LayerNorm is enough: what counts is the length.",
+    cases=some_rows,
+    tolerance=1e-3,
+    without=("rms_norm",),
+)
+def rms(x: Tensor, weight: Tensor) -> Tensor:
+    return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * weight
+
+
+@rms.mistake
+def centered(x: Tensor, weight: Tensor) -> Tensor:
+    """The mean is left where it is; subtracting it is LayerNorm's first step."""
+    x = x - x.mean(-1, keepdim=True)
+    return rms.reference(x, weight)
+
+
+@rms.mistake
+def sum_for_mean(x: Tensor, weight: Tensor) -> Tensor:
+    """You divided by the length, the root of the *sum* of squares; take the mean of the squares."""
+    return x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt() * weight
+
+
+@rms.mistake
+def no_weight(x: Tensor, weight: Tensor) -> Tensor:
+    """The lengths are right; each entry is then multiplied by its learned weight."""
+    return rms.reference(x, torch.ones_like(weight))
+
+
+@rms.mistake
+def no_root(x: Tensor, weight: Tensor) -> Tensor:
+    """That divides by the mean square; divide by its root."""
+    return x / (x.square().mean(-1, keepdim=True) + 1e-6) * weight
+
+
+# ----------------------------------------------------------------------------------------------------
+# 5: SwiGLU
+
+
+def a_network(draw: Draw) -> Iterator[Inputs]:
+    yield {"x": draw(1, 2), "gate": draw(3, 2), "up": draw(3, 2), "down": draw(2, 3)}
+    yield {"x": draw(2, 4, 4), "gate": draw(6, 4), "up": draw(6, 4), "down": draw(4, 6)}
+
+
+@exercise(
+    difficulty=2,
+    minutes=6,
+    trains="a gated network",
+    right="A product of two views of the same input, which a plain layer cannot form.",
+    cases=a_network,
+)
+def gated(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    return (F.silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+@gated.mistake
+def gate_on_the_other(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """The smooth step belongs to the gate; you put it on what is to pass."""
+    return ((x @ gate.T) * F.silu(x @ up.T)) @ down.T
+
+
+@gated.mistake
+def sigmoid(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """That is GLU, with a sigmoid; SwiGLU has SiLU, which is x times its sigmoid."""
+    return (torch.sigmoid(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+@gated.mistake
+def added(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """A gate multiplies; you added."""
+    return (F.silu(x @ gate.T) + x @ up.T) @ down.T
+
+
+@gated.mistake
+def after_the_product(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """The step comes before the product, on the gate alone."""
+    return F.silu((x @ gate.T) * (x @ up.T)) @ down.T
+
+
+# ----------------------------------------------------------------------------------------------------
+# 6: the cache of Llama 3 8B
+
+
+@exercise(
+    difficulty=2,
+    minutes=5,
+    trains="what grouped heads save",
+    right="With a set of keys and values for each head it would be four times as much, for one text.",
+    tolerance=1e-9,
+)
+def cache() -> int:
+    return 2 * 32 * 8 * 128 * 2 * 8192
+
+
+@cache.mistake
+def all_heads() -> int:
+    """The cache has as many heads as there are sets of keys and values, 8 of them, not 32."""
+    return 4 * cache.reference()
+
+
+@cache.mistake
+def keys_alone() -> int:
+    """Keys *and* values are kept."""
+    return cache.reference() // 2
+
+
+@cache.mistake
+def one_layer() -> int:
+    """Each of the 32 layers has a cache."""
+    return cache.reference() // 32
+
+
+@cache.mistake
+def four_bytes() -> int:
+    """A number has two bytes here."""
+    return 2 * cache.reference()
+
+
+# ----------------------------------------------------------------------------------------------------
+# 7: spans, put back
+
+
+def some_cuts(draw: Draw) -> Iterator[Inputs]:
+    yield {"source": [5, 90, 8], "target": [90, 6, 7], "first": 90}
+    yield {"source": [5, 90, 8, 91], "target": [90, 6, 7, 91, 9], "first": 90}
+    yield {"source": [90, 4, 91, 5, 92, 6], "target": [90, 7, 91, 8, 9, 92, 3], "first": 90}
+
+
+@exercise(
+    difficulty=3,
+    minutes=10,
+    trains="span corruption, both ways",
+    right="Nothing is lost: input and target together are the text.",
+    cases=some_cuts,
+)
+def restored(source: list[int], target: list[int], first: int) -> list[int]:
+    spans: dict[int, list[int]] = {}
+    for token in target:
+        if token >= first:
+            spans[token] = []
+            last = token
+        else:
+            spans[last].append(token)
+    text: list[int] = []
+    for token in source:
+        text += spans[token] if token >= first else [token]
+    return text
+
+
+@restored.mistake
+def sentinels_stay(source: list[int], target: list[int], first: int) -> list[int]:
+    """The spans are back, and the sentinels still stand before them."""
+    text: list[int] = []
+    for token in source:
+        text += [token, *restored.reference([token], target, first)] if token >= first else [token]
+    return text
+
+
+@restored.mistake
+def at_the_end(source: list[int], target: list[int], first: int) -> list[int]:
+    """All spans stand at the end; each belongs where its sentinel is."""
+    return [token for token in [*source, *target] if token < first]
+
+
+@restored.mistake
+def one_token_each(source: list[int], target: list[int], first: int) -> list[int]:
+    """A span may have several tokens; you put back the first one of each."""
+    return [target[target.index(token) + 1] if token >= first else token for token in source]
+
+
+@restored.mistake
+def only_removed(source: list[int], target: list[int], first: int) -> list[int]:
+    """The sentinels are gone, and what they stand for has not come back."""
+    return [token for token in source if token < first]
+
+
+# ----------------------------------------------------------------------------------------------------
+# 8: how good must a token be?
+
+
+@exercise(
+    difficulty=1,
+    minutes=4,
+    trains="reading a cliff",
+    right="From 90 % to 97 % of tokens, a small step, answers go from one in eight to one in two.",
+    tolerance=2e-3,
+)
+def needed() -> float:
+    return 0.5 ** (1 / 20)
+
+
+@needed.mistake
+def the_same() -> float:
+    """With half of the tokens right, all twenty are right in one of a million answers."""
+    return 0.5
+
+
+@needed.mistake
+def a_line() -> float:
+    """That shares the half out among twenty tokens. They are multiplied, not added."""
+    return 1 - 0.5 / 20
+
+
+@needed.mistake
+def wrong_way() -> float:
+    """That is the chance of twenty right tokens if each is right in half of the cases; the question goes the other
+    way."""
+    return 0.5**20
+
+
+@needed.mistake
+def the_tenth() -> float:
+    """That is for ten tokens; here are twenty."""
+    return 0.5 ** (1 / 10)
+
+
+# ----------------------------------------------------------------------------------------------------
+# 9: ALiBi, with the right sign
+
+
+def some_slopes(draw: Draw) -> Iterator[Inputs]:
+    yield {"length": 3, "slope": 0.5}
+    yield {"length": 6, "slope": 0.125}
+
+
+@exercise(
+    difficulty=3,
+    minutes=8,
+    trains="ALiBi and its sign",
+    right="Near keys lose little, far ones much; the other sign looks as good in code, and rewards distance.",
+    cases=some_slopes,
+)
+def bias(length: int, slope: float) -> Tensor:
+    t = torch.arange(length)
+    ahead = t - t[:, None]
+    return (slope * ahead).masked_fill(ahead > 0, -torch.inf)
+
+
+@bias.mistake
+def rewards_distance(length: int, slope: float) -> Tensor:
+    """The farther back a key, the more you add. That rewards distance; it has to cost."""
+    t = torch.arange(length)
+    ahead = t - t[:, None]
+    return (-slope * ahead).masked_fill(ahead > 0, -torch.inf)
+
+
+@bias.mistake
+def sees_the_future(length: int, slope: float) -> Tensor:
+    """The future gets a bonus; it has to be hidden, with minus infinity."""
+    t = torch.arange(length)
+    return slope * (t - t[:, None])
+
+
+@bias.mistake
+def future_at_zero(length: int, slope: float) -> Tensor:
+    """Zero hides nothing: the softmax gives it the largest share of all. The future gets minus infinity."""
+    t = torch.arange(length)
+    return (slope * (t - t[:, None])).clamp(max=0)
+
+
+@bias.mistake
+def no_slope(length: int, slope: float) -> Tensor:
+    """That is the distance itself; it is multiplied by the slope."""
+    return bias.reference(length, 1.0)
