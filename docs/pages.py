@@ -2,15 +2,18 @@
 
 import json
 import re
+import unicodedata
 from base64 import b64decode
 from functools import cache
-from html import escape
+from html import escape, unescape
 from importlib.metadata import distribution
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from docutils import nodes
+from fontTools import subset
 from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
@@ -22,23 +25,33 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 from tfm_lib.ask.quiz import filled_in
+from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
 from tfm_lib.pretrained import COPYING, SHIPPED
-from tfm_lib.show.drawings import architecture, course_map
+from tfm_lib.show.drawings import ABOUT, architecture
+from tfm_lib.show.figure import MEANING
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
+# Of its 1.5 MB the pages get the signs that they use.
 FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf"))
 REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
 TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
-MAP, CARD, MACHINE = "course_map.png", "architecture.png", "machine.png"
+CARD, MACHINE = "architecture.png", "machine.png"
+MATH = re.compile(r"<math.*?</math>", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+ITALIC = {"h": "\N{PLANCK CONSTANT}"} | {  # what a browser draws for a letter that is a name
+    unicodedata.normalize("NFKC", sign): sign
+    for sign in map(chr, range(0x1D434, 0x1D7CC))
+    if unicodedata.name(sign, "").startswith("MATHEMATICAL ITALIC")
+}
 START = Path(__file__).resolve().parent.parent / "notebooks/00_start_here.ipynb"
 
 log = logging.getLogger(__name__)
 formulas = LatexToMathML()
-drawn_map, card = cache(course_map), cache(architecture)
+card = cache(architecture)
 
 
 def read_lesson(text: str) -> NotebookNode:
@@ -128,11 +141,22 @@ def mathml(self: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
 
 
 class CourseMap(SphinxDirective):
-    """The map of the lessons."""
+    """The map of the lessons: boxes that are links, in the order of the course, in its two parts."""
 
     def run(self) -> list[nodes.Node]:
-        picture = f'<img src="_static/{MAP}" width="740" alt="{escape(drawn_map().alt)}">'
-        return [nodes.raw("", picture, format="html")]
+        one, two = ([x for x in LESSONS if (x.place[1] >= FIRST_BEYOND) is later] for later in (False, True))
+        parts = {"Part one: the model of the paper": one, "Part two, beyond the paper: each alone, after 08": two}
+        lists = (f"<p>{part}</p><ol>{''.join(map(map_box, lessons))}</ol>" for part, lessons in parts.items())
+        return [nodes.raw("", f'<div class="course-map">{"".join(lists)}</div>', format="html")]
+
+
+def map_box(lesson: Lesson) -> str:
+    """A lesson on the map: what it asks, and which lessons it builds on."""
+    question = escape(" ".join(lesson.question.split()))
+    needs = f"<small>builds on {' and '.join(lesson.builds_on)}</small>" if lesson.builds_on else ""
+    name = f"<strong>{lesson.number} {escape(lesson.short)}</strong>"
+    look = f'style="--about: {MEANING[ABOUT[lesson.color]].color}" href="notebooks/{lesson.name}.html"'
+    return f"<li><a {look}>{name} <span>{question}</span> {needs}</a></li>"
 
 
 class Machine(SphinxDirective):
@@ -156,9 +180,20 @@ def stored_machine() -> tuple[dict[str, Any], NotebookNode]:
     return output.data[ON_PAGES], output
 
 
+CODE = re.compile(r"(<pre>(?:<span></span>)?)(.*?)(</pre>)", re.DOTALL)
+
+
+def in_lines(code: re.Match[str]) -> str:
+    """Highlighted code with each of its lines in a span; Pygments ends its own spans with the line."""
+    return (
+        code[1] + "".join(f'<span class="line">{line}</span>' for line in code[2].splitlines(keepends=True)) + code[3]
+    )
+
+
 class Writer(HTML5Translator):
     """Sphinx's own, but the captions over the lists of pages say which level of heading they are.
 
+    Each line of code is an element, which shows where it goes on where it is too long for a phone.
     And the corner of a table, over names, is no heading where it is empty; and long names may break at their joints.
     """
 
@@ -172,6 +207,13 @@ class Writer(HTML5Translator):
         super().visit_Text(node)
         if isinstance(node.parent, nodes.literal):
             self.body[start:] = [JOINT.sub(r"\g<0><wbr>", part) for part in self.body[start:]]
+
+    def visit_literal_block(self, node: nodes.literal_block) -> None:
+        try:
+            super().visit_literal_block(node)
+        finally:
+            if "<pre>" in self.body[-1]:
+                self.body[-1] = CODE.sub(in_lines, self.body[-1])
 
     def visit_entry(self, node: nodes.entry) -> None:
         super().visit_entry(node)
@@ -192,14 +234,34 @@ class Pages(StandaloneHTMLBuilder):
 
 
 def make_files(_: Sphinx, config: Config) -> None:
-    """Puts the font, pictures, and the scripts and weights of the controls to the static files."""
-    made = {FONT.name: FONT.read_bytes(), MAP: drawn_map().png(), CARD: card().png(), CSS.name: CSS.read_bytes()}
+    """Puts pictures, and the scripts and weights of the controls to the static files."""
+    made = {CARD: card().png(), CSS.name: CSS.read_bytes()}
     made[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
     scripts = {"tfm": classic_script("tfm", all_scripts())}
     scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING)}
     made |= {f"{name}.js": script.encode() for name, script in scripts.items()}
     for name, content in made.items():
         Path(config.pages_made, name).write_bytes(content)
+
+
+def signs(html: str) -> set[str]:
+    """The signs that the formulas of a page are drawn with: those in the text, and the italic that a letter becomes."""
+    written = set(unescape(TAG.sub("", "".join(MATH.findall(html)))))
+    return written | {italic for letter in written if (italic := ITALIC.get(letter))}
+
+
+def cut_font(app: Sphinx, error: Exception | None) -> None:
+    """Writes the font of the formulas with the signs of all pages, and what these need to grow."""
+    if error:
+        return
+    used = set().union(*(signs(page.read_text(encoding="utf-8")) for page in Path(app.outdir).rglob("*.html")))
+    getLogger("fontTools.subset").setLevel("WARNING")
+    options = subset.Options(flavor="woff", layout_features=["*"])
+    font = subset.load_font(str(FONT), options)
+    cut = subset.Subsetter(options)
+    cut.populate(text="".join(used | {"√"}))  # a root is no sign of the text
+    cut.subset(font)
+    subset.save_font(font, str(Path(app.outdir, "_static", f"{FONT.stem}.woff")), options)
 
 
 def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
@@ -227,6 +289,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("machine", Machine)
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.connect("config-inited", make_files)
+    app.connect("build-finished", cut_font)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", add_controls)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

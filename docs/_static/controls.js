@@ -23,6 +23,6 @@ document.addEventListener("DOMContentLoaded", () => {
       near.unobserve(target);
       tfm.onPage(tfm, target, weightsOf);
     }
-  }, { rootMargin: "1000px" });
+  }, { rootMargin: "200px" });
   document.querySelectorAll(".tfm-control").forEach((root) => near.observe(root));
 });
