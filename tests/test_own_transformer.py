@@ -1,4 +1,4 @@
-"""A Transformer that shares no code with ours is healthy, is the paper's model, and each of eight faults in it is named."""
+"""A Transformer that shares no code with ours is healthy and is the paper's; each of eight faults in it is named."""
 
 import inspect
 
