@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import os
 import subprocess
 import sys
@@ -429,6 +430,20 @@ def test_the_reasons_are_named(monkeypatch):
     assert "TFM_NETWORK=1 is set" in reasons
     assert "on arm64" in reasons
     assert "numpy is 0.0.1, the lock has 2." in reasons
+
+
+def test_outputs_of_another_makers_processor_are_not_compared(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "PROCESSORS", tmp_path / "processors.json")
+    environment.PROCESSORS.write_text('{"01_a": "Mine", "02_b": "Theirs"}')
+    monkeypatch.setattr(environment, "processor", lambda: "Mine")
+    assert [environment.made_here(name) for name in ("01_a", "02_b", "03_c")] == [True, False, True]
+    environment.note_processor("02_b")
+    assert environment.made_here("02_b")
+
+
+def test_every_lesson_of_the_table_of_processors_is_there():
+    made_on = json.loads(environment.PROCESSORS.read_text(encoding="utf-8"))
+    assert set(made_on) <= {path.stem for path in (environment.ROOT / "notebooks").glob("*.ipynb")}
 
 
 def test_this_process_has_one_thread_and_no_gpu():

@@ -128,6 +128,8 @@ def lessons(paths: list[Path]) -> int:
             changes.append("which cells are folded")
         if changes:
             write(path, book)
+            if path.is_relative_to(environment.ROOT):
+                environment.note_processor(path.stem)
         if list(list_findings(path, book)):
             list_of(path).write_text(listing(book), encoding="utf-8")
             changes.append(f"its list of claims, {list_of(path).name}")

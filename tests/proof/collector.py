@@ -48,7 +48,7 @@ class NotebookFile(IPyNbFile):
             self.nb = read(self.path)
         except (ValueError, KeyError, AttributeError) as error:
             raise self.CollectError(f"{self.path.name} is not a notebook of format 4: {error}") from None
-        self.compare_outputs = not environment.why_not_compared()
+        self.compare_outputs = not environment.why_not_compared() and environment.made_here(self.path.stem)
         yield Lint.from_parent(self, name="lint")
         claimed = 0
         for place, cell in enumerate(self.nb.cells):

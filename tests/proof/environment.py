@@ -1,5 +1,6 @@
 """When committed outputs are compared, and what every kernel finds in its environment."""
 
+import json
 import os
 import platform
 import re
@@ -29,6 +30,33 @@ DECIDE_OUTPUTS = [
     "rouge-score",
     "networkx",  # whose docstrings lesson 11 reads, beside those of numpy, scipy, pandas and matplotlib
 ]
+
+
+# Lessons whose outputs were made on a processor of one maker: another one's differ in the last digits of a sum, and a
+# training carries that on. Of a lesson that is not named here the outputs are the same on all.
+PROCESSORS = ROOT / "tests/processors.json"
+
+
+def processor() -> str:
+    """The maker of this one, as Linux calls it; empty elsewhere."""
+    try:
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"^vendor_id\s*: (\S+)", told, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def made_here(lesson: str) -> bool:
+    """Whether the outputs of a lesson were made on a processor like this one."""
+    made_on = json.loads(PROCESSORS.read_text(encoding="utf-8"))
+    return made_on.get(lesson, processor()) == processor()
+
+
+def note_processor(lesson: str) -> None:
+    """Keep that the outputs of a lesson were made on this processor."""
+    made_on = json.loads(PROCESSORS.read_text(encoding="utf-8")) | {lesson: processor()}
+    PROCESSORS.write_text(json.dumps(dict(sorted(made_on.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def settle() -> None:

@@ -47,10 +47,13 @@ class Summary:
         bounds = self.kinds["bound"]
         claims = self.kinds["claim"] + bounds
         reasons = environment.why_not_compared()
+        elsewhere = sum(not environment.made_here(Path(name).stem) for name in self.notebooks)
+        others = f"; but for {elsewhere} lessons, made on another maker's processor" if elsewhere else ""
         terminalreporter.write_line(
             f"notebooks: {len(self.notebooks)}, cells: {cells} ({self.kinds['strict cell'] / cells:.0%} strict), "
             f"claims: {claims}, of them {bounds} bound{'s' * (bounds != 1)}, seconds: {self.seconds:.0f}; outputs "
             + (f"not compared: {'; '.join(reasons)}" if reasons else "compared: this is the locked environment")
+            + others
         )
 
 
