@@ -21,6 +21,7 @@ from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.machine import machine
 from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.prefix_control import prefix_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
@@ -53,6 +54,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "steps_control": steps_control,
     "bottleneck_control": bottleneck_control,
     "bits_control": bits_control,
+    "prefix_control": prefix_control,
     "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -22,6 +22,7 @@ from transformers import (
     LlamaForCausalLM,
     LlamaModel,
 )
+from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
 
 from benchmarks import families, lessons, noise, parts_replaced, scaling_law
 from tests.proof import cells
@@ -174,9 +175,25 @@ def test_the_formula_of_llama_counts_any_shape(kv):
     assert LESSON.llama(32, 88, 3, 8 * kv, 50, tables=1) == sum(p.numel() for p in model.parameters())
 
 
-def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int) -> LlamaForCausalLM:
+def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int, **more) -> LlamaForCausalLM:
     shape = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers, "vocab_size": words}
-    return LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=heads, num_key_value_heads=kv))
+    return LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=heads, num_key_value_heads=kv, **more))
+
+
+def t5_of(d: int, d_ff: int, layers: int, heads: int, head: int, **more) -> hf.T5ForConditionalGeneration:
+    shape = {"d_model": d, "d_ff": d_ff, "num_layers": layers, "num_heads": heads, "d_kv": head}
+    return hf.T5ForConditionalGeneration(hf.T5Config(**shape, **more))
+
+
+def bart_of(kind: type, config: type, d: int, layers: int, words: int) -> nn.Module:
+    """Of the family of BART; sinusoids, which the library keeps as parameters, are taken out."""
+    shape = {f"{side}_{name}": value for side in ("encoder", "decoder")
+             for name, value in (("layers", layers), ("ffn_dim", 4 * d), ("attention_heads", d // 64))}  # fmt: skip
+    model = kind(config(vocab_size=words, d_model=d, pad_token_id=0, decoder_start_token_id=0, **shape))
+    for side in (model.model.encoder, model.model.decoder):
+        if not isinstance(side.embed_positions, BartLearnedPositionalEmbedding):
+            side.embed_positions = nn.Identity()
+    return model
 
 
 MORE: dict[str, Callable[[], nn.Module]] = {
@@ -190,12 +207,21 @@ MORE: dict[str, Callable[[], nn.Module]] = {
     "T5-large": lambda: hf.T5ForConditionalGeneration(
         hf.T5Config(d_model=1024, d_ff=4096, num_layers=24, num_heads=16)
     ),
+    "T5 3B": lambda: t5_of(1024, 16384, 24, 32, 128),
+    "T5 11B": lambda: t5_of(1024, 65536, 24, 128, 128),
+    "T5 v1.1 base": lambda: t5_of(768, 2048, 12, 12, 64, feed_forward_proj="gated-gelu"),
+    "T5 v1.1 XXL": lambda: t5_of(4096, 10240, 24, 64, 64, feed_forward_proj="gated-gelu"),
     "CLIP B/16": lambda: hf.CLIPModel(hf.CLIPConfig(vision_config={"patch_size": 16})),
     "Llama 2 7B": lambda: llama_of(4096, 11008, 32, 32, 32, 32000),
     "Llama 2 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 32000),
+    "Llama 3.2 1B": lambda: llama_of(2048, 8192, 16, 32, 8, 128256, tie_word_embeddings=True),
     "Llama 3 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 128256),
     "Llama 3.1 405B": lambda: llama_of(16384, 53248, 126, 128, 8, 128256),
     "Mistral 7B": lambda: llama_of(4096, 14336, 32, 32, 8, 32000),
+    "BART-base": lambda: bart_of(hf.BartForConditionalGeneration, hf.BartConfig, 768, 6, 50265),
+    "BART-large": lambda: bart_of(hf.BartForConditionalGeneration, hf.BartConfig, 1024, 12, 50265),
+    "Marian en-de": lambda: bart_of(hf.MarianMTModel, hf.MarianConfig, 512, 6, 58101),
+    "Pegasus-large": lambda: bart_of(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 1024, 16, 96103),
 }
 
 

@@ -5,8 +5,8 @@ import inspect
 import pytest
 import torch
 
-from tests import own_transformer
-from tests.own_transformer import OwnTransformer, given
+from tfm_lib.practice import own_transformer
+from tfm_lib.practice.own_transformer import OwnTransformer, given
 from tfm_lib.checkup import PARTS, checkup
 from tfm_lib.model import Transformer, TransformerConfig
 
