@@ -49,7 +49,7 @@ def prefix_mask(length: int, prefix: Tensor) -> Tensor:
 
 
 class Stack(nn.Module):
-    """tokens (B, T), prefix (B,) -> logits (B, T, V). The prefix decides the family."""
+    """tokens (B, T), prefix (B,) -> logits (B, T, V). The prefix says who sees whom."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

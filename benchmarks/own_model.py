@@ -39,6 +39,17 @@ def own(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
     return model, model.generate
 
 
+def own_with_xavier(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
+    """The same, but with the package's initialization: the one thing besides code in which the two differ."""
+    model, write = own(words)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and not name.startswith("words"):
+            nn.init.xavier_uniform_(parameter)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model, write
+
+
 def ours(words: int, norm_first: bool) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
     """The package's, with the norm before each part or behind each sum."""
     sizes = {"d_model": 128, "num_heads": 8, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
@@ -48,6 +59,7 @@ def ours(words: int, norm_first: bool) -> tuple[nn.Module, Callable[[Tensor, int
 
 MODELS = {
     "your own": own,
+    "your own, Xavier": own_with_xavier,
     "tfm_lib, norm behind": lambda words: ours(words, norm_first=False),
     "tfm_lib, norm before": lambda words: ours(words, norm_first=True),
 }

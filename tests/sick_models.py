@@ -268,6 +268,7 @@ PLANTS = [
     Plant("log_softmax at the end", "output.log_probabilities", "return self.out(x)", "return self.out(x).log_softmax(-1)"),
     Plant("hidden states instead of logits", "shapes.not_vocab", "return self.out(x)", "return x"),
     Plant("vocabulary before time", "shapes.axes", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src), self.pad_mask(src)).transpose(1, 2)"),
+    Plant("texts and places in one axis", "shapes.flattened", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src), self.pad_mask(src)).view(-1, V)"),
     Plant("shifted in forward", "shapes.shortened", "return self.decode(tgt, self.encode(src)", "return self.decode(tgt[:, :-1], self.encode(src)"),
     Plant("squeeze without an axis", "shapes.single", "x.shape[0], -1, D))", "x.shape[0], -1, D)).squeeze()"),
     Plant("a norm for one length", "shapes.length", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past); x = x * torch.ones(1, 7 if x.shape[1] > 1 else 1, 1)"),

@@ -391,7 +391,7 @@ def test_what_cannot_be_is_refused_with_the_fix(page, call, complaint):
     assert complaint in said
 
 
-@pytest.mark.parametrize(("changes", "complaint"), [({}, "is F32"), ({"norm_first": False}, "norm_first is false")])
+@pytest.mark.parametrize(("changes", "complaint"), [({}, "is F32"), ({"activation": "gelu"}, "activation is gelu")])
 def test_another_kind_of_model_is_refused(page, tmp_path, changes, complaint):
     vocabulary = Vocabulary.of_words(["a fire in oslo"])
     sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -404,6 +404,30 @@ def test_another_kind_of_model_is_refused(page, tmp_path, changes, complaint):
         for kind in (Transformer, CopyingTransformer):
             ship(kind(config), vocabulary, file)
             assert page.evaluate(load, weights_script("x", file).split('"')[1]) is None
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_norm_may_stand_in_either_place(page, tmp_path, norm_first):
+    vocabulary = Vocabulary.of_words(["a fire in oslo", "a flood in lyon"])
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 12, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), norm_first=norm_first, **sizes)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    ship(model, vocabulary, tmp_path / "own.safetensors")
+    text = weights_script("x", tmp_path / "own.safetensors").split('"')[1]
+    came = page.evaluate(
+        """text => {
+            const {model} = tfm.loadCheckpoint(tfm.fromBase64(text));
+            return model.decode([1, 5, 6], model.encode([4, 7, 8, 5])).map(logits => [...logits]);
+        }""",
+        text,
+    )
+    with torch.inference_mode():
+        ours = load_checkpoint(tmp_path / "own.safetensors").model.eval()(
+            torch.tensor([[4, 7, 8, 5]]), torch.tensor([[1, 5, 6]])
+        )
+    torch.testing.assert_close(torch.tensor(came)[None], ours, atol=1e-4, rtol=1e-4)
 
 
 def processor(page) -> Callable[[int], None]:

@@ -69,6 +69,8 @@ LESSONS = (
            "gray", 29, 99, (0, 4), ("08",)),
     Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",
            "gray", 27, 87, (1, 4), ("11",)),
+    Lesson("13", "your_own", "Your own", "Is the Transformer that\nI wrote right?",
+           "gray", 20, 157, (2, 4), ("08",)),
     # Part two: each alone, after 08.
     Lesson("14", "before_and_beside", "Before and beside", "What did attention replace,\nand at what price?",
            "gray", 24, 60, (0, 5), ()),

@@ -71,20 +71,22 @@ def check(name: str, answer: Any) -> None:
 def progress(folder: Path | None = None) -> None:
     """Shows how far you are: a line a lesson, and each exercise of the lessons of which one was tried.
 
-    Of the questions it says how many you answered, once there is one.
+    Of the questions it says how many you answered, once there is one, and of a model of your own, which
+    `tfm_lib.ask.own_model.score` has scored, how well it writes.
 
     Args:
         folder: where the notebooks lie; the folder of this notebook if it is not given.
     """
-    kept, chosen = (
+    kept, chosen, owned = (
         progress_file.path(name) if folder is None else folder / name
-        for name in (progress_file.FILE, progress_file.QUIZZES)
+        for name in (progress_file.FILE, progress_file.QUIZZES, progress_file.OWN)
     )
     try:
         states, answers = progress_file.load(kept), progress_file.load_answers(chosen)
+        own = progress_file.load_own(owned)
     except OSError as error:
         print(f"Your progress could not be read, so all is shown as open: {error}")
-        states, answers = {}, {}
+        states, answers, own = {}, {}, {}
     signs = (Piece(f"{SIGNS[state]} ", state) for state in ("right", "wrong", "open"))
     said = ("right   ", "tried   ", "open   (once you try one, its lesson's exercises are listed)\n")
     lines: list[Line] = [[part for pair in zip(signs, said, strict=True) for part in pair]]
@@ -102,6 +104,9 @@ def progress(folder: Path | None = None) -> None:
             title = Piece(str(called), link=called.outside) if called else Piece(e.name)
             rest = f"{'':{60 - len(title.text)}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
             lines.append(["  ", Piece(f"{SIGNS[state]} ", state), title, rest])
+    if own:
+        score = f"{100 * own['right'] / own['of']:.1f} % of {own['of']} headlines, {own['parameters']:,} parameters"
+        lines.append([f"your own model: {score}"])
     whole = [e for all_of_it in every.values() for e in all_of_it]
     undone = [e for e in whole if states.get(e.name) != "right"]
     counts = f"{len(whole) - len(undone)} solved, {len(undone)} open"

@@ -21,6 +21,7 @@ RENAMED = {
 }
 FILE = "progress.json"
 QUIZZES = "quizzes.json"
+OWN = "own_model.json"
 NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
 
 
@@ -63,6 +64,20 @@ def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> Non
     """Keep what was chosen in one quiz, in place of what was kept of it, or nothing where that fails."""
     if file is not None:
         _write(file, load_answers(file) | {quiz: letters})
+
+
+def load_own(file: Path | None) -> dict[str, int]:
+    """The best score of a model of one's own: headlines that are right, of how many, and the model's parameters.
+
+    Empty where there is none. A file that cannot be read is set aside, as that of the exercises is.
+    """
+    return dict(_read(file, lambda one: isinstance(one, int)))
+
+
+def record_own(file: Path | None, right: int, of: int, parameters: int) -> None:
+    """Keep a score, if none before it was better."""
+    if file is not None and right >= load_own(file).get("right", 0):
+        _write(file, {"right": right, "of": of, "parameters": parameters})
 
 
 def _read(file: Path | None, sound: Callable[[Any], bool]) -> list[tuple[str, Any]]:

@@ -21,6 +21,7 @@ ADVICE = {
     "kind.unclear": Advice("sick", "For an encoder that is right; a model that writes would copy instead of predict.", "Say kind='encoder-only' if it is one; else a causal mask is missing in its attention.", LEAK),
     "shapes.not_vocab": Advice("sick", "These are no scores of the vocabulary's tokens, so that no loss and no choice of a token fits.", "Return output(x), the projection to vocab_size, and not x.", ("06", "From vectors to words")),
     "shapes.axes": Advice("note", "That is a convention of its own; the check-up turned it back.", "nn.CrossEntropyLoss wants (B, V, T), most code (B, T, V); torch's layers want batch_first=True for (B, T).", ("06", "Deeper: torch's own Transformer")),
+    "shapes.flattened": Advice("note", "A loss takes that, and nobody who writes: the last place of each text is hard to find in it.", "view(-1, vocab_size) at the end of forward: leave it to the loss.", ("06", "From vectors to words")),
     "shapes.shortened": Advice("note", "It shifts by itself: logits t belong to the token after tgt[t].", "tgt[:, :-1] inside forward; take care not to shift once more in the loss.", LABELS),
     "shapes.single": Advice("sick", "Writing begins with one token and often with one text, so that it fails where it is used.", "squeeze() without an axis, or a view with a fixed size.", WHOLE),
     "shapes.length": Advice("sick", "Texts differ in length, and a model must take every length up to its limit.", "A mask, a LayerNorm or a view that was built for one length.", ("02", "Deeper: lengths instead of masks")),

@@ -54,7 +54,7 @@ def labels(subject: Subject) -> Iterator[Finding]:
         return
     if out is None or out.grad is None:
         return
-    grad = out.grad.permute(subject.order)
+    grad = subject.unrolled(out.grad, len(tgt)).permute(subject.order)
     asked = grad.abs().amax(-1) > 1e-12
     best = grad.argmin(-1)
     yield from _judged(subject, tgt, inputs, best, asked)
@@ -84,7 +84,8 @@ def _listened(subject: Subject, tgt: Tensor, src: Tensor) -> tuple[Tensor, Tenso
             out = scores(output, subject.vocab_size)
         except TypeError:
             return
-        if out.dim() == 3 and out.shape[subject.order[2]] == subject.vocab_size and out.requires_grad:
+        laid_out = out.dim() == 2 if subject.flat else out.dim() == 3
+        if laid_out and out.shape[-1 if subject.flat else subject.order[2]] == subject.vocab_size and out.requires_grad:
             out.retain_grad()
             kept.append(out)
 

@@ -26,6 +26,8 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
     if subject.order != (0, 1, 2):
         names = ", ".join("BTV"[subject.order.index(i)] for i in range(3))
         found.append(Finding.of("shapes.axes", f"its output is laid out as ({names})."))
+    if subject.flat:
+        found.append(Finding.of("shapes.flattened", "its output has one axis for texts and places, (B * T, V)."))
     if subject.shortened:
         found.append(Finding.of("shapes.shortened", "from a target of T tokens it gives logits for T - 1."))
     return found, True

@@ -26,6 +26,7 @@ class Subject:
     """Runs the model on ids, (B, T) and, for an encoder-decoder, (B, S), and turns what it gives into (B, T, V)."""
 
     order: tuple[int, int, int] = (0, 1, 2)  # of the output's axes
+    flat = False  # its output has one axis for texts and places, (B * T, V)
     shortened = False  # it drops the last token of the target itself
     encode: Callable[..., Any] | None = None  # what its owner gave beside it, see `checkup`
     decode: Callable[..., Any] | None = None
@@ -134,10 +135,14 @@ class Subject:
         """Logits (B, T, V) in float32."""
         extra = torch.cat([tgt, self.words[:1].expand(len(tgt), 1)], 1) if self.shortened else tgt
         with torch.set_grad_enabled(grad):
-            out = scores(self.raw(extra, src), self.vocab_size).permute(self.order)
+            out = self.unrolled(scores(self.raw(extra, src), self.vocab_size), len(tgt)).permute(self.order)
         if out.shape[:2] != tgt.shape:
             raise ValueError(f"ids of shape {tuple(tgt.shape)} gave scores for {tuple(out.shape[:2])}")
         return out.float()
+
+    def unrolled(self, out: Tensor, rows: int) -> Tensor:
+        """What it returns for so many texts, with three axes."""
+        return out.reshape(rows, -1, out.shape[-1]) if self.flat else out
 
     def learn_conventions(self) -> Tensor:
         """Find out by one call how its output is laid out; gives that call's logits (B, T, V).
@@ -166,6 +171,9 @@ class Subject:
                 if len(shape) == 3 and tuple(shape[i] for i in order) == (BATCH, t, self.vocab_size):
                     self.order, self.shortened = (order[0], order[1], order[2]), shortened
                     return self(tgt, src)
+            if shape == (BATCH * t, self.vocab_size):
+                self.flat, self.shortened = True, shortened
+                return self(tgt, src)
         self.shape = shape
         raise NotExaminable(
             f"given {asked}, it returned shape {shape}, where ({BATCH}, {length}, vocab_size={self.vocab_size}) is "

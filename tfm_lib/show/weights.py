@@ -16,7 +16,6 @@ SHIPPED = ("newsroom", "newsroom_copying")  # what pages have, too
 
 # What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
 KIND = {
-    "norm_first": True,
     "activation": "relu",
     "positions": "sinusoidal",
     "interleaved": True,

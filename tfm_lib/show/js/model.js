@@ -145,30 +145,34 @@ const feedForward = part((tensors) => {
   return (x) => contract(expand(x).map((vector) => vector.map((value) => Math.max(0, value))));
 });
 
-const residual = part((tensors) => {
+const residual = part((tensors, { norm_first }) => {
   const norm = layerNorm(tensors.part("norm"));
   return (x, sublayer) => {
-    const added = sublayer(norm(x)); // pre-norm
-    return off.has("residuals") ? added : x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
+    const added = sublayer(norm_first ? norm(x) : x);
+    const summed = off.has("residuals") ? added : x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
+    return norm_first ? summed : norm(summed);
   };
 });
 
-const encoderLayer = part((tensors, numHeads) => {
-  const selfAttention = multiHeadAttention(tensors.part("self_attention"), numHeads);
-  const aroundSelfAttention = residual(tensors.part("around_self_attention"));
+/** At the end of a stack; with the norm behind each sum there is none. */
+const finalNorm = (tensors, { norm_first }) => (norm_first ? layerNorm(tensors.part("norm")) : (x) => x);
+
+const encoderLayer = part((tensors, config) => {
+  const selfAttention = multiHeadAttention(tensors.part("self_attention"), config.num_heads);
+  const aroundSelfAttention = residual(tensors.part("around_self_attention"), config);
   const network = feedForward(tensors.part("feed_forward"));
-  const aroundFeedForward = residual(tensors.part("around_feed_forward"));
+  const aroundFeedForward = residual(tensors.part("around_feed_forward"), config);
   const layer = (x) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y)), network);
   return (x) => (off.has(tensors.name) ? x : layer(x));
 });
 
-const decoderLayer = part((tensors, numHeads) => {
-  const selfAttention = multiHeadAttention(tensors.part("self_attention"), numHeads);
-  const aroundSelfAttention = residual(tensors.part("around_self_attention"));
-  const crossAttention = multiHeadAttention(tensors.part("cross_attention"), numHeads);
-  const aroundCrossAttention = residual(tensors.part("around_cross_attention"));
+const decoderLayer = part((tensors, config) => {
+  const selfAttention = multiHeadAttention(tensors.part("self_attention"), config.num_heads);
+  const aroundSelfAttention = residual(tensors.part("around_self_attention"), config);
+  const crossAttention = multiHeadAttention(tensors.part("cross_attention"), config.num_heads);
+  const aroundCrossAttention = residual(tensors.part("around_cross_attention"), config);
   const network = feedForward(tensors.part("feed_forward"));
-  const aroundFeedForward = residual(tensors.part("around_feed_forward"));
+  const aroundFeedForward = residual(tensors.part("around_feed_forward"), config);
   return (given, memory, { own, cross }) => {
     let x = aroundSelfAttention(given, (y) => selfAttention(y, y, own));
     x = aroundCrossAttention(x, (y) => crossAttention(y, memory, cross));
@@ -192,8 +196,8 @@ const inputEmbedding = part((tensors, tokens, { d_model, max_length }) => (ids, 
 
 /** Ids (S,) -> memory (S, D). */
 const encoder = part((tensors, tokens, config) => {
-  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = layerNorm(tensors.part("norm"));
-  const layers = tensors.parts("layers", config.num_encoder_layers).map((one) => encoderLayer(one, config.num_heads));
+  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = finalNorm(tensors, config);
+  const layers = tensors.parts("layers", config.num_encoder_layers).map((one) => encoderLayer(one, config));
   return (ids) => norm(layers.reduce((x, layer) => layer(x), embedding(ids)));
 });
 
@@ -202,8 +206,8 @@ const encoder = part((tensors, tokens, config) => {
  * the causal mask all at once, and each sees all.
  */
 const decoder = part((tensors, tokens, config) => {
-  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = layerNorm(tensors.part("norm"));
-  const layers = tensors.parts("layers", config.num_decoder_layers).map((one) => decoderLayer(one, config.num_heads));
+  const embedding = inputEmbedding(tensors.part("embedding"), tokens, config), norm = finalNorm(tensors, config);
+  const layers = tensors.parts("layers", config.num_decoder_layers).map((one) => decoderLayer(one, config));
   return (ids, memory, cache) => (off.has("causal") ? [ids] : ids.map((id) => [id])).flatMap((together) => {
     const past = cache[0].own.key.length, unseen = past ? [] : memory; // later its keys and values are in the cache
     return norm(layers.reduce((x, layer, i) => layer(x, unseen, cache[i]), embedding(together, past)));
@@ -375,9 +379,9 @@ class Tensors {
   }
 }
 
-// What the shipped models have in common. Another one is refused, not computed wrongly.
+// What is computed here; the norm may stand in either place. Another model is refused, not computed wrongly.
 const KIND = {
-  norm_first: true, activation: "relu", positions: "sinusoidal", interleaved: true, position_offset: 0,
+  activation: "relu", positions: "sinusoidal", interleaved: true, position_offset: 0,
   embed_scale: null, embed_norm: false, tied: true, logits_bias: false,
 };
 
