@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import parts_replaced
 from tests.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
-from tfm_lib.checkup.advice import ADVICE
+from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.report import SEVERITIES
 from tfm_lib.copying import CopyingTransformer
@@ -71,7 +72,12 @@ def test_a_planted_fault_is_found_and_named(plant):
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_a_planted_fault_is_found_by_the_whole_round(plant):
     model, given = plant.build()
-    assert plant.code in checkup(model, **given).codes
+    report = checkup(model, **given)
+    [found] = [finding for finding in report.findings if finding.code == plant.code]
+    assert report.cause(plant.code) is None, "nothing else explains what was planted"
+    if found.severity != "note":
+        alike = [finding.code for finding in report.findings if finding.severity == found.severity]
+        assert alike[0] == plant.code, "the cause comes first"
 
 
 def test_every_code_has_a_plant_and_leads_to_a_section_that_exists():
@@ -101,13 +107,30 @@ def test_ours_are_healthy(changes):
     torch.manual_seed(0)
     config = TransformerConfig(**{**SMALL, **changes})
     report = checkup(Transformer(config), vocab_size=40, pad_id=0, start_id=config.start_id, eos_id=2)
-    assert not troubles(report) and report.kind == "encoder-decoder", report
+    assert not troubles(report) and report.kind == "encoder-decoder" and not report.not_tried, report
 
 
 def test_ours_that_copies_is_healthy():
     torch.manual_seed(0)
     report = checkup(CopyingTransformer(TransformerConfig(**SMALL)), vocab_size=40, **IDS)
     assert not troubles(report), report
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "rotary"},
+        {"positions": "alibi"},
+        {"positions": "rotary", "kv_heads": 2},
+        parts_replaced.CHANGES["as in Llama"],
+    ],
+    ids=str,
+)
+def test_decoders_with_newer_parts_are_healthy(changes):
+    torch.manual_seed(0)
+    model = parts_replaced.build(changes)
+    report = checkup(model, vocab_size=parts_replaced.VOCABULARY, pad_id=0, kind="decoder-only", quick=True)
+    assert not troubles(report) and not report.not_tried, report
 
 
 def family(name):
@@ -159,6 +182,17 @@ def test_x_transformers_is_healthy(settings):
     model = x.TransformerWrapper(num_tokens=40, max_seq_len=64, attn_layers=layers)
     report = checkup(model, vocab_size=40, pad_id=0, kind="decoder-only")
     assert not troubles(report) and not report.not_tried, report
+
+
+def test_causes_come_first_and_what_follows_says_so():
+    report = Report()
+    report.add([Finding.of("dropout.eval", "a."), Finding.of("cache.differs", "b.")])
+    assert report.codes == ["dropout.eval", "cache.differs"]
+    report.add([Finding.of("gradients.unregistered", "c."), Finding.of("limits.length", "d.")])
+    assert report.codes == ["gradients.unregistered", "dropout.eval", "cache.differs", "limits.length"]
+    assert str(report).count("Mend gradients.unregistered first: this may only follow from it.") == 2
+    assert "Mend `gradients.unregistered` first" in report._repr_markdown_()
+    assert set(EXPLAINS) | set().union(*EXPLAINS.values()) <= set(ADVICE)
 
 
 def test_it_changes_nothing():

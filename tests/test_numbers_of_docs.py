@@ -101,6 +101,10 @@ def lesson_12_is_there() -> bool:
     return "12_pretrained" in [lesson.name for lesson in LESSONS]
 
 
+def lesson_13_is_there() -> bool:
+    return "13_your_own" in [lesson.name for lesson in LESSONS]
+
+
 def lesson_14_is_there() -> bool:
     return "14_before_and_beside" in [lesson.name for lesson in LESSONS]
 
@@ -149,6 +153,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 10 Scale |": lesson_10_is_there,
         "| 11 Real text |": lesson_11_is_there,
         "| 12 Published weights |": lesson_12_is_there,
+        "| 13 Your own |": lesson_13_is_there,
+        "Lesson 13 shows how": lesson_13_is_there,
         "| 14 Before and beside |": lesson_14_is_there,
         "| 15 Cheaper attention |": lesson_15_is_there,
         "| 16 Families and scale |": lesson_16_is_there,
@@ -289,6 +295,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12, section 5 |": lesson_12_is_there,
         **{f"| 14, section {number} |": lesson_14_is_there for number in (1, 2, 4, 6)},
         "| 14, “what a layer can see” |": lesson_14_is_there,
+        **{f"| 13, section {number} |": lesson_13_is_there for number in (2, 3)},
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
         **{f"| 16, section {number} |": lesson_16_is_there for number in (1, 2, 3, 5, 6)},
@@ -318,6 +325,10 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 12 Published weights | 27 | 8 in 87 |": MINUTES,
         "| 14 Before and beside | 24 | 7 in 60 |": MINUTES,
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
+        "| 13 Your own | 20 | 9 in 157 |": MINUTES,
+        "there 13 comes first": lesson_13_is_there,
+        "all write a model of their own with 13": lesson_13_is_there,
+        "Lesson 13 ends part one": lesson_13_is_there,
         "| 16 Families and scale | 27 | 9 in 59 |": MINUTES,
         "| 17 Adapt and compress | 27 | 9 in 70 |": MINUTES,
         "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],

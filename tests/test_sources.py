@@ -149,6 +149,7 @@ CITED = {
     "attention.AdditiveAttention": ["Bahdanau et al. 2015, appendix A.1.2"],
     "attention.MultiHeadAttention": ["section 5.4", "Vaswani et al. 2017, section 3.2.2"],
     "batches.Batch.of": ["Vaswani et al. 2017, section 3.1"],
+    "practice.own_transformer": ["Vaswani et al. 2017"],
     "pretrained.loading.from_pretrained": [
         "Lewis et al. 2020 (BART)",
         "Junczys-Dowmunt et al. 2018 (Marian)",

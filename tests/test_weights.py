@@ -38,9 +38,9 @@ def test_another_model_goes_in_half_precision(tmp_path):
 @pytest.mark.parametrize(
     ("change", "got"),
     [
-        ({"norm_first": False}, "got norm_first=False; wanted a Transformer"),
+        ({"embed_scale": 1.0}, "got embed_scale=1.0; wanted a Transformer"),
         ({"positions": "learned", "activation": "gelu"}, "got activation='gelu', positions='learned'; wanted"),
-        ({"tied": False}, "got tied=False; wanted .* with Vocabulary.of_words, trained with norm_first=True"),
+        ({"tied": False}, "got tied=False; wanted .* with Vocabulary.of_words, trained with activation='relu'"),
     ],
 )
 def test_a_model_that_the_browser_does_not_compute_is_refused(change, got):

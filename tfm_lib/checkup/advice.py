@@ -76,6 +76,7 @@ ADVICE = {
     "loss.skips": Advice("sick", "Some words of each text are never asked for.", "A slice too many, or ignore_index is an ordinary id.", LABELS),
     "loss.wrong_labels": Advice("sick", "It is trained for something else than the next token.", "How labels are made from tgt: a flip, a roll or a reshape without transpose.", LABELS),
     "learning.stuck": Advice("sick", "A model that works learns ten pairs by heart within seconds.", "What the other findings say; else residual paths, norms, the scale of the scores, or a cut gradient.", ("07", "Ten pairs by heart")),
+    "learning.unwritten": Advice("doubtful", "What it says and what it knows are two things; rules of writing may be a reason.", "logits[:, -1] for the next word, not logits[:, 0]; start_id at the beginning, and all that was written.", ("08", "One goal, three searches")),
     "cache.fails": Advice("sick", "It cannot write with its cache.", "Masks must have a row per new token and a column per token so far.", CACHED),
     "cache.positions": Advice("sick", "Every new token is told that it stands at the beginning.", "positions must begin at the length of the cache.", ("09", "Every token stands at position 0")),
     "cache.differs": Advice("sick", "What it writes with the cache is not what the model says.", "Keys and values are not appended on the time axis, or the mask or positions count from 0.", CACHED),
@@ -94,3 +95,34 @@ ADVICE = {
     "saving.differs": Advice("sick", "What is loaded is another model than what was saved.", "A buffer with persistent=False that cannot be computed again, or a state_dict that is not complete.", ("07", "Deeper: training that can stop and go on")),
 }
 # fmt: on
+
+# A fault, and what may only follow from it: measured on plants, which have one fault each.
+EXPLAINS = {
+    "shapes.axes": {"generate.fails"},
+    "shapes.flattened": {"generate.fails"},
+    "shapes.shortened": {"generate.fails"},
+    "shapes.single": {"cache.fails"},
+    "shapes.length": {"cache.prefill", "generate.fails", "precision.float16", "precision.bfloat16"},
+    "output.probabilities": {"learning.stuck"},
+    "output.constant": {"causality.blind", "source.ignored", "gradients.unreached", "learning.stuck"},
+    "output.nan": {"loss.fails", "learning.stuck"},
+    "gradients.unregistered": {"dropout.eval", "padding.cross", "positions.batch", "cache.differs"},
+    "dropout.eval": {"padding.source", "padding.cross", "positions.batch", "cache.differs", "generate.dice"},
+    "causality.leak": {"cache.differs"},
+    "causality.off_by_one": {"cache.differs"},
+    "causality.inverted": {"cache.differs", "output.nan"},
+    "causality.eval": {"cache.differs"},
+    "causality.norm": {"cache.differs"},
+    "causality.axes": {"padding.source", "cache.differs"},
+    "causality.blind": {"gradients.unreached"},
+    "batch.rows": {"cache.differs"},
+    "padding.inverted": {"gradients.unreached"},
+    "padding.start": {"cache.prefill"},
+    "positions.batch": {"positions.none", "positions.target_none", "cache.stale"},
+    "source.partial": {"padding.cross", "padding.misplaced", "cache.differs"},
+    "source.ignored": {"gradients.unreached", "learning.stuck"},
+    "gradients.none": {"loss.fails", "learning.stuck"},
+    "learning.stuck": {"causality.blind"},
+    "generate.after_end": {"learning.unwritten"},
+    "precision.bfloat16": {"precision.float16"},
+}

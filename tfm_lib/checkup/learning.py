@@ -1,4 +1,4 @@
-"""Whether it can learn a few pairs by heart."""
+"""Whether it can learn a few pairs by heart, and then write them."""
 
 import math
 from collections.abc import Iterator
@@ -24,11 +24,18 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
     tgt[:, 0] = subject.words[torch.arange(PAIRS) % len(subject.words)]
     if subject.two:
         tgt[:, 0] = subject.words[0] if subject.start_id is None else subject.start_id
+        if subject.eos_id is not None:
+            tgt[:, -1] = subject.eos_id
     best, first = 0.0, 0.0
     for rate in RATES[: 2 if subject.quick else len(RATES)]:
-        right, first, last = _trained(subject, src, tgt, rate)
+        right, first, last, unwritten = _trained(subject, src, tgt, rate)
         best = max(best, right)
         if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
+            if unwritten > PAIRS // 2:
+                yield Finding.of(
+                    "learning.unwritten",
+                    f"of {PAIRS} pairs that it knows by heart, {unwritten} are not what it writes.",
+                )
             return
     seen = (
         f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens of {PAIRS} pairs "
@@ -36,8 +43,29 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
     yield Finding.of("learning.stuck", f"{seen}are right; the loss went from {first:.2f} to {last:.2f}.")
 
 
-def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[float, float, float]:
-    """The share of right tokens, the first loss, and the last one; the weights are put back."""
+def _unwritten(subject: Subject, src: Tensor, tgt: Tensor) -> int:
+    """How many of the pairs begin otherwise when it writes; 0 where it can't write."""
+    if subject.generate is None or not subject.two or subject.start_id is None:
+        return 0
+    try:
+        with torch.no_grad():
+            rows = subject.generate(src)
+        count = 0
+        for row, wanted in zip(rows, tgt[:, 1:LENGTH].tolist(), strict=True):
+            words = row.tolist() if isinstance(row, Tensor) else list(row)
+            words = words[0] if words and isinstance(words[0], list) else words
+            words = words[words[:1] == [subject.start_id] :]
+            count += list(words)[: len(wanted)] != wanted
+        return count
+    except Exception:  # the part that looks at `generate` says so
+        return 0
+
+
+def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[float, float, float, int]:
+    """The share of right tokens, the first loss, the last one, and the pairs that it then doesn't write.
+
+    The weights are put back.
+    """
     inputs, labels = tgt[:, :-1], tgt[:, 1:].to(subject.device)
     assert subject.module is not None
     with borrowed(subject.module):
@@ -57,4 +85,5 @@ def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[f
             loss.backward()
             nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
-    return right, first, float(loss)
+        unwritten = _unwritten(subject, src, tgt) if right >= 0.9 else 0
+    return right, first, float(loss), unwritten

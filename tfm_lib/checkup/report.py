@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from tfm_lib.checkup.advice import ADVICE
+from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 
 SEVERITIES = ("sick", "doubtful", "note")
 
@@ -57,11 +57,17 @@ class Report:
         return 2 if self.problem else int(not self.healthy)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Take findings, once per code, the worst first and otherwise in the order in which they came."""
+        """Take findings, once per code, the worst first, causes before what may follow, and else as they came."""
         for finding in findings:
             if finding.code not in self.codes:
                 self.findings.append(finding)
-        self.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+        self.findings = sorted(
+            self.findings, key=lambda finding: (SEVERITIES.index(finding.severity), bool(self.cause(finding.code)))
+        )
+
+    def cause(self, code: str) -> str | None:
+        """The code of a finding from which this one may only follow, if there is one."""
+        return next((other for other in self.codes if code in EXPLAINS.get(other, ())), None)
 
     def to_json(self) -> str:
         """For machines; `from_json` reads it."""
@@ -96,6 +102,11 @@ class Report:
                 f"It means: {finding.means}",
                 f"Likely: {finding.likely}",
                 f"Read: {finding.read}",
+                *(
+                    [f"Mend {cause} first: this may only follow from it."]
+                    if (cause := self.cause(finding.code))
+                    else []
+                ),
             ]
             parts.append("\n".join(_wrap(line, first=i == 0) for i, line in enumerate(lines)))
         parts += [_wrap(f"Tried: {', '.join(self.tried)}.", first=True)] if self.tried else []
@@ -108,6 +119,11 @@ class Report:
             lines += [
                 f"- **{finding.severity}: `{finding.code}`.** {_plain(finding.seen)} {_plain(finding.means)}  ",
                 f"  *Likely:* {_plain(finding.likely)} *Read:* {_plain(finding.read)}.",
+                *(
+                    [f"  Mend `{cause}` first: this may only follow from it."]
+                    if (cause := self.cause(finding.code))
+                    else []
+                ),
             ]
         lines += [f"\nTried: {', '.join(self.tried)}."] if self.tried else []
         lines += [f"\nNot tried: {_plain('; '.join(self.not_tried))}."] if self.not_tried else []

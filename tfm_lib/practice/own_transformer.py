@@ -1,7 +1,7 @@
 """An encoder-decoder Transformer with nothing but torch: lesson 13's worked solution.
 
-The model of Vaswani et al. (2017), section 3. It shares no code with `tfm_lib.model`,
-until at the end its weights move there. Lines are short, as the lesson shows them.
+It shares no code with `tfm_lib.model`, until at the end its weights move there. Lines are
+short, as the lesson shows them. Source: Vaswani et al. 2017.
 """
 
 import math
@@ -15,7 +15,7 @@ from tfm_lib.model import Transformer, TransformerConfig
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Scaled dot-product attention (section 3.2.1): q (..., T, d), k and v (..., S, d).
+    """Scaled dot-product attention: q (..., T, d), k and v (..., S, d).
 
     The mask is True where a query may look.
     """
@@ -25,7 +25,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Several heads (section 3.2.2): x (B, T, d) asks, memory (B, S, d) answers."""
+    """Several heads: x (B, T, d) asks, memory (B, S, d) answers."""
 
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
@@ -39,13 +39,13 @@ class Attention(nn.Module):
 
 
 def positions(length: int, d: int) -> Tensor:
-    """Sines and cosines (section 3.5), (length, d)."""
+    """Sines and cosines, (length, d)."""
     angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
 class Layer(nn.Module):
-    """A layer of the encoder, or with `cross` of the decoder (section 3.1)."""
+    """A layer of the encoder, or with `cross` of the decoder."""
 
     def __init__(self, d: int, heads: int, d_ff: int, drop: float, cross: bool) -> None:
         super().__init__()
