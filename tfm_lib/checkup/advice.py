@@ -122,7 +122,7 @@ EXPLAINS = {
     "source.partial": {"padding.cross", "padding.misplaced", "cache.differs"},
     "source.ignored": {"gradients.unreached", "learning.stuck"},
     "gradients.none": {"loss.fails", "learning.stuck"},
-    "learning.stuck": {"causality.blind"},
+    "learning.stuck": {"causality.blind", "source.partial"},
     "generate.after_end": {"learning.unwritten"},
     "precision.bfloat16": {"precision.float16"},
 }
