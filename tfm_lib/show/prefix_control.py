@@ -6,7 +6,7 @@ from tfm_lib.show.control import control
 from tfm_lib.show.figure import MASK, MEANING, PALE, Figure, style, token_grid
 from tfm_lib.show.live import Live
 
-WORDS = ["a", "flood", "hit", "lyon", "on", "monday", "→", "flood", "in", "lyon"]
+WORDS = ["the", "flood", "hit", "oslo", "last", "night", "start", "flood", "hits", "oslo"]
 ARTICLE = 6  # of them; behind it stand a start mark and a headline
 QUERY = 7  # the place of the word whose row is read to begin with
 
