@@ -161,7 +161,9 @@ def test_a_score_is_kept_and_stands_in_the_progress(tmp_path, monkeypatch, capsy
     score(OwnTransformer(len(vocabulary), 0, 1, 2, d=8, heads=2, d_ff=8, layers=1), stories=20)
     capsys.readouterr()
     progress()
-    assert f"your own model: {100 * share:.1f} % of 20 headlines, 1,003,520 parameters" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    told = f"{100 * share:.1f} % of 20 headlines, 1,003,520 parameters"
+    assert f"your own model:  {told}\nthe shipped one: {told}\n" in said
     with pytest.raises(TypeError, match="a Linear has no generate; add generate"):
         score(torch.nn.Linear(1, 1))
     shipped.generate = lambda src, length: src[:1]

@@ -104,9 +104,9 @@ def progress(folder: Path | None = None) -> None:
             title = Piece(str(called), link=called.outside) if called else Piece(e.name)
             rest = f"{'':{60 - len(title.text)}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
             lines.append(["  ", Piece(f"{SIGNS[state]} ", state), title, rest])
-    if own:
-        score = f"{100 * own['right'] / own['of']:.1f} % of {own['of']} headlines, {own['parameters']:,} parameters"
-        lines.append([f"your own model: {score}"])
+    for whose, start in (("your own model:", ""), ("the shipped one:", "shipped_")) if own else ():
+        share = f"{100 * own[start + 'right'] / own['of']:.1f} % of {own['of']} headlines"
+        lines.append([f"{whose:16} {share}, {own[start + 'parameters']:,} parameters"])
     whole = [e for all_of_it in every.values() for e in all_of_it]
     undone = [e for e in whole if states.get(e.name) != "right"]
     counts = f"{len(whole) - len(undone)} solved, {len(undone)} open"

@@ -38,7 +38,10 @@ def score(model: nn.Module, stories: int = 500) -> float:
     theirs = sum(parameter.numel() for parameter in shipped.parameters())
     print(f"your own model: {right / stories:6.1%} of {stories} headlines, {parameters:,} parameters")
     print(f"the shipped one:{beside / stories:6.1%}, {theirs:,} parameters")
-    progress_file.record_own(progress_file.path(progress_file.OWN), right, stories, parameters)
+    progress_file.record_own(
+        progress_file.path(progress_file.OWN),
+        right=right, of=stories, parameters=parameters, shipped_right=beside, shipped_parameters=theirs,
+    )  # fmt: skip
     return right / stories
 
 

@@ -69,15 +69,17 @@ def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> Non
 def load_own(file: Path | None) -> dict[str, int]:
     """The best score of a model of one's own: headlines that are right, of how many, and the model's parameters.
 
-    Empty where there is none. A file that cannot be read is set aside, as that of the exercises is.
+    Beside it stand those of the shipped model. Empty where there is none. A file that cannot be read is set aside, as
+    that of the exercises is.
     """
     return dict(_read(file, lambda one: isinstance(one, int)))
 
 
-def record_own(file: Path | None, right: int, of: int, parameters: int) -> None:
-    """Keep a score, if none before it was better."""
-    if file is not None and right >= load_own(file).get("right", 0):
-        _write(file, {"right": right, "of": of, "parameters": parameters})
+def record_own(file: Path | None, **score: int) -> None:
+    """Keep a score, right, of, parameters, shipped_right and shipped_parameters, if no share before it was better."""
+    before = load_own(file)
+    if file is not None and score["right"] * before.get("of", 1) >= before.get("right", 0) * score["of"]:
+        _write(file, score)
 
 
 def _read(file: Path | None, sound: Callable[[Any], bool]) -> list[tuple[str, Any]]:
