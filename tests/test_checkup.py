@@ -184,6 +184,16 @@ def test_x_transformers_is_healthy(settings):
     assert not troubles(report) and not report.not_tried, report
 
 
+def test_what_was_not_given_is_said():
+    model, given = built(MODEL)
+    assert checkup(model, **given, parts="shapes").not_given == []
+    bare = checkup(model, vocab_size=VOCAB, parts="shapes")
+    assert bare.not_given == ["pad_id", "start_id", "eos_id", "loss", "generate", "encode and decode"]
+    assert "Not given, so not asked about: pad_id, start_id, eos_id, loss" in " ".join(str(bare).split())
+    encoder, ids = built(BERT)
+    assert checkup(encoder, **ids, parts="shapes").not_given == []
+
+
 def test_causes_come_first_and_what_follows_says_so():
     report = Report()
     report.add([Finding.of("dropout.eval", "a."), Finding.of("cache.differs", "b.")])

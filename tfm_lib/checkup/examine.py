@@ -74,6 +74,7 @@ def checkup(
                 subject.quick = quick
                 _examine(subject, chosen, report)
                 report.kind = subject.kind or "one-sided"
+                report.not_given = _not_given(subject)
         except NotExaminable as error:
             report.problem = str(error)
         except OutOfTime:
@@ -81,6 +82,18 @@ def checkup(
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
     return report
+
+
+def _not_given(subject: Subject) -> list[str]:
+    """What would let it ask more: no encoder writes, and one stack has no cache of another."""
+    if subject.kind == "encoder-only":
+        return ["pad_id"] * (subject.pad_id is None)
+    names = ("pad_id", "start_id", "eos_id", "loss", "generate", "decode")
+    return [
+        "encode and decode" if name == "decode" and subject.two else name
+        for name in names
+        if getattr(subject, name) is None
+    ]
 
 
 def _chosen(parts: Any) -> list[str]:

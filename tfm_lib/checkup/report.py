@@ -39,6 +39,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)  # in the order in which it was tried
     not_tried: list[str] = field(default_factory=list)  # each with its reason
+    not_given: list[str] = field(default_factory=list)  # what it would have examined, had it been given
     problem: str = ""  # why nothing could be examined, with the fix; empty where something was
 
     @property
@@ -111,6 +112,9 @@ class Report:
             parts.append("\n".join(_wrap(line, first=i == 0) for i, line in enumerate(lines)))
         parts += [_wrap(f"Tried: {', '.join(self.tried)}.", first=True)] if self.tried else []
         parts += [_wrap(f"Not tried: {'; '.join(self.not_tried)}.", first=True)] if self.not_tried else []
+        parts += [_wrap(f"Not given, so not asked about: {', '.join(self.not_given)}.", first=True)] * bool(
+            self.not_given
+        )
         return "\n\n".join(parts)
 
     def _repr_markdown_(self) -> str:
@@ -127,6 +131,7 @@ class Report:
             ]
         lines += [f"\nTried: {', '.join(self.tried)}."] if self.tried else []
         lines += [f"\nNot tried: {_plain('; '.join(self.not_tried))}."] if self.not_tried else []
+        lines += [f"\nNot given, so not asked about: {', '.join(self.not_given)}."] if self.not_given else []
         return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from tfm_lib.practice.own_transformer import OwnTransformer
 from tfm_lib.practice.patients import changed
 
 Signs = dict[str, int]
+ROWS, WORDS = 16, 6  # of the texts that a learner's model writes: few, as it has three seconds
 
 
 def vocabulary(draw: Draw) -> Iterator[Inputs]:
@@ -214,16 +215,16 @@ def how_it_writes(answer: Callable, signs: Signs) -> str:
     """Whether the texts of `generate` are those that the model's own logits give, or which wrong ones they are."""
     used = (signs["pad_id"], signs["start_id"])
     words = torch.tensor([i for i in range(signs["vocab_size"]) if i not in used])
-    src = words[torch.randint(len(words), (40, 4), generator=torch.Generator().manual_seed(1))]
+    src = words[torch.randint(len(words), (ROWS, 4), generator=torch.Generator().manual_seed(1))]
     # An untrained model repeats itself. Of a few, take the one and the end sign with which half of the texts end.
     best = (1.0, 0, signs["eos_id"])
-    for seed in range(4):
+    for seed in range(3):
         text = by_logits(shaken(answer, signs, seed), src, signs | {"eos_id": -1})
         shares = {word: (text == word).any(1).float().mean().item() for word in words.tolist()}
         best = min(best, *((abs(share - 0.5), seed, word) for word, share in shares.items()))
     signs = signs | {"eos_id": best[2]}
     model = shaken(answer, signs, best[1])
-    told = model.generate(src, 8)  # type: ignore[operator]
+    told = model.generate(src, WORDS)  # type: ignore[operator]
     if not isinstance(told, Tensor) or told.dim() != 2 or len(told) != len(src):
         raise ValueError("generate(src, length) should give a tensor of ids, a row for each source")
     start = torch.full_like(src[:, :1], signs["start_id"])
@@ -233,7 +234,7 @@ def how_it_writes(answer: Callable, signs: Signs) -> str:
         "start kept": torch.cat([start, by_logits(model, src, signs)], 1),
         "past the end": by_logits(model, src, signs, pads=False),
         "until one ends": by_logits(model, src, signs, waits=False),
-        "one word short": by_logits(model, src, signs, most=7),
+        "one word short": by_logits(model, src, signs, most=WORDS - 1),
     }
     return next((name for name, text in known.items() if torch.equal(told, text)), "something else")
 
@@ -249,7 +250,13 @@ def shaken(answer: Callable, signs: Signs, seed: int) -> nn.Module:
 
 
 def by_logits(
-    model: nn.Module, src: Tensor, signs: Signs, place: int = -1, pads: bool = True, waits: bool = True, most: int = 8
+    model: nn.Module,
+    src: Tensor,
+    signs: Signs,
+    place: int = -1,
+    pads: bool = True,
+    waits: bool = True,
+    most: int = WORDS,
 ) -> Tensor:
     """What greedy writing gives, a word at a time from the whole model; the options are what goes wrong in loops."""
     written, ended = torch.full_like(src[:, :1], signs["start_id"]), torch.zeros(len(src), dtype=torch.bool)
