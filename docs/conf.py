@@ -37,6 +37,28 @@ html_favicon = "_static/favicon.svg"
 html_css_files = ["course.css"]
 html_js_files = ["keyboard.js", "roots.js"]
 html_theme = "furo"
+html_logo = "_static/favicon.svg"
+html_theme_options = {  # the colors of the controls: tfm_lib/show/js/control.css
+    "light_css_variables": {
+        "color-brand-primary": "#08306b",
+        "color-brand-content": "#006aae",
+        "color-brand-visited": "#6b2f86",
+        "color-foreground-primary": "#1f2933",
+        "color-foreground-secondary": "#52606d",
+        "color-foreground-muted": "#5d6a77",
+        "color-background-secondary": "#f1f4f7",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#a9d0ea",
+        "color-brand-content": "#5cb8ee",
+        "color-brand-visited": "#d0a6e6",
+        "color-foreground-primary": "#e4e8ee",
+        "color-foreground-secondary": "#a9b4c0",
+        "color-foreground-muted": "#98a3af",
+        "color-background-primary": "#171b20",
+        "color-background-secondary": "#11151a",
+    },
+}
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
@@ -49,5 +71,5 @@ myst_substitutions = {"course": "the course"}
 if repository:
     owner, name = repository.split("/")[-2:]
     html_baseurl = f"https://{owner.lower()}.github.io/{name}/"  # where .github/workflows/pages.yml publishes
-    html_theme_options = {"source_repository": repository, "source_branch": "main", "source_directory": ""}
+    html_theme_options |= {"source_repository": repository, "source_branch": "main", "source_directory": ""}
     myst_substitutions = {"course": f"[the course]({repository})"}

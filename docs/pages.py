@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 from docutils import nodes
+from finding import Sections
 from fontTools import subset
 from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
@@ -42,6 +43,7 @@ TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
 CARD, MACHINE = "architecture.png", "machine.png"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
+HEADING = re.compile(r"<(h\d)\b.*?</\1>|<span class=.sidebar-brand-text.*?</span>", re.DOTALL)
 ITALIC = {"h": "\N{PLANCK CONSTANT}"} | {  # what a browser draws for a letter that is a name
     unicodedata.normalize("NFKC", sign): sign
     for sign in map(chr, range(0x1D434, 0x1D7CC))
@@ -160,13 +162,14 @@ def map_box(lesson: Lesson) -> str:
 
 
 class Machine(SphinxDirective):
-    """The control that lesson 00 opens with, of what is stored there; where no script runs, its picture."""
+    """The control that lesson 00 opens with, of what is stored there; on paper and without scripts, its picture."""
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(START))
-        about, picture = stored_machine()
-        alt = escape(picture.metadata["image/png"]["alt"])
-        html = control("machine", about) + f'<noscript><img src="_static/{MACHINE}" width="740" alt="{alt}"></noscript>'
+        about, stored = stored_machine()
+        alt = escape(stored.metadata["image/png"]["alt"])
+        picture = f'<img src="_static/{MACHINE}" width="740" alt="{alt}">'
+        html = f'<div class="cell_output machine"><p>{picture}</p><div>{control("machine", about)}</div></div>'
         return [nodes.raw("", html, format="html")]
 
 
@@ -226,6 +229,11 @@ class Pages(StandaloneHTMLBuilder):
 
     default_translator_class = Writer
 
+    def prepare_writing(self, docnames: set[str]) -> None:
+        super().prepare_writing(docnames)
+        if self.indexer is not None:
+            self.indexer = Sections(self.env, "en", {}, "")
+
     def get_output_path(self, page_name: str, /) -> Path:
         return super().get_output_path("index" if page_name == self.config.root_doc else page_name)
 
@@ -245,13 +253,15 @@ def make_files(_: Sphinx, config: Config) -> None:
 
 
 def signs(html: str) -> set[str]:
-    """The signs that the formulas of a page are drawn with: those in the text, and the italic that a letter becomes."""
-    written = set(unescape(TAG.sub("", "".join(MATH.findall(html)))))
-    return written | {italic for letter in written if (italic := ITALIC.get(letter))}
+    """The signs of a page's headings and formulas: those in the text, and the italic that a letter becomes in these."""
+    headings, formulas = (
+        set(unescape(TAG.sub("", "".join(found[0] for found in kind.finditer(html))))) for kind in (HEADING, MATH)
+    )
+    return headings | formulas | {italic for letter in formulas if (italic := ITALIC.get(letter))}
 
 
 def cut_font(app: Sphinx, error: Exception | None) -> None:
-    """Writes the font of the formulas with the signs of all pages, and what these need to grow."""
+    """Writes the font of formulas and headings with the signs of all pages, and what these need to grow."""
     if error:
         return
     used = set().union(*(signs(page.read_text(encoding="utf-8")) for page in Path(app.outdir).rglob("*.html")))

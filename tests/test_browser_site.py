@@ -141,8 +141,8 @@ def test_a_lesson_holds_each_picture_with_its_words():
         cells = json.loads(lesson.read_text(encoding="utf-8"))["cells"]
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         alts = [o["metadata"]["image/png"]["alt"] for o in outputs if "image/png" in o.get("data", {})]
-        assert anatomy(SITE / page).alts == alts, page
-    [machine] = anatomy(SITE / "index.html").alts
+        assert anatomy(SITE / page).alts == ["", *alts], page  # the sign stands beside its name
+    _, machine = anatomy(SITE / "index.html").alts
     assert machine.startswith("It writes “")
 
 
@@ -176,6 +176,10 @@ def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
         page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
         page.evaluate(FEW_COLORS)
         page.evaluate("() => new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
+        page.mouse.wheel(0, 900)  # and up again: the way back to the top shows itself
+        page.wait_for_timeout(50)
+        page.mouse.wheel(0, -300)
+        page.wait_for_timeout(50)
         for violation in axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]:
             for html in (node["html"] for node in violation["nodes"]):
                 if violation["id"] != "empty-table-header" or "<math>" not in html:
@@ -291,20 +295,35 @@ def test_next_leads_through_the_course_and_previous_back(tab, host):
     assert page.url == host + lesson_pages()[-2]
 
 
-def search(page) -> list[str]:
-    """Where the search for a word leads, asked on the page that is open."""
-    page.fill(".sidebar-search", "positional")
+def search(page, words="positional") -> list[str]:
+    """Where the search for words leads, asked on the page that is open."""
+    page.fill(".sidebar-search", words)
     page.press(".sidebar-search", "Enter")
-    page.wait_for_selector("#search-results li a")
+    page.locator(".search-summary", has_text="In ").wait_for()
     return [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
 
 
-def test_search_finds_a_lesson(tab):
+def test_search_finds_sections(tab, host):
     page = tab()
     page.goto("docs/symbols.html")
     found = search(page)
     assert any(link.startswith("notebooks/04_positional_encoding.html") for link in found)
-    assert all((SITE / link.split("#")[0].split("?")[0]).is_file() for link in found)
+    assert dead_links_among(found) == [] and 1 < len(set(found)) == len(found) <= 30
+    assert page.locator(".search-summary").inner_text() == f"In {len(found)} sections:"
+    found = search(page, "label smoothing")
+    assert found[0] == "notebooks/07_training_on_toy_summaries.html#deeper-label-smoothing"
+    first = page.locator("#search-results li").first
+    assert first.locator("a").inner_text() == "07 · Training on toy summaries: Deeper: label smoothing"
+    first.locator("p", has_text="label smoothing").wait_for()  # what stands there
+    page.locator("#search-results li a").first.click()
+    assert page.url.startswith(f"{host}{found[0].split('#')[0]}") and page.url.endswith("#deeper-label-smoothing")
+    assert search(page, "zzyzx") == [] and page.locator(".search-summary").inner_text().startswith("In no section")
+
+
+def dead_links_among(found: list[str]) -> list[str]:
+    """The addresses that no page has, or no place in it."""
+    parts = [link.split("#") for link in found]
+    return [f"{page}#{place}" for page, place in parts if place not in anatomy(SITE / page).names]
 
 
 def test_pages_can_be_read_and_searched_from_a_folder(browser):
@@ -328,6 +347,8 @@ def test_light_and_dark_by_the_system_and_by_hand(tab):
     button = pages["light"].locator("button.theme-toggle").locator("visible=true")
     button.click()
     assert pages["light"].evaluate(lightness) == shown["dark"]
+    filters = {page.locator("article img").first.evaluate("e => getComputedStyle(e).filter") for page in pages.values()}
+    assert filters == {"none"}, "pictures keep the contrast that tests/test_plots.py measures"
 
 
 def test_formulas_are_drawn_in_the_font_that_comes_along(tab):
@@ -482,3 +503,21 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
     answers = folded[":not(.hide)"].locator("> p:first-of-type")
     assert answers.count() > 20 and all(answer.is_visible() for answer in answers.all()), "paper cannot be unfolded"
     assert len(page.pdf(format="A4")) > 100_000
+
+
+def test_paper_has_no_knobs_and_says_nothing_of_them(pages, tab):
+    page, told = tab(), 0
+    for path in ("", *lesson_pages()):
+        page.emulate_media(media="screen")
+        page.goto(path)
+        controls = len(come_to_life(page))
+        sentences = page.locator("article .knob").all()
+        assert all(sentence.is_visible() for sentence in sentences), path
+        page.emulate_media(media="print")
+        assert page.locator(".tfm-control:visible").count() == 0, path
+        assert not any(sentence.is_visible() for sentence in sentences), path
+        assert page.locator(".cell_output:has(.tfm-control) img:visible").count() <= controls, path
+        told += len(sentences)
+        if not path:
+            assert controls == 1 and page.locator("article img:visible").count() == 1
+    assert told >= 20

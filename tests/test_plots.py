@@ -20,7 +20,7 @@ from PIL import Image
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.show.drawings import architecture, course_map, multi_head_attention
-from tfm_lib.show.figure import DIVERGING, INK, MEANING, ROLES, SEQUENTIAL
+from tfm_lib.show.figure import COLORS, DARK, DIVERGING, INK, MEANING, QUIET, ROLES, SEQUENTIAL
 from tfm_lib.show.live import caption
 from tfm_lib.show.overview import BOXES, INSIDE, PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
@@ -300,6 +300,22 @@ def test_colors_survive_a_gray_print():
     assert (np.diff(steps) < 0).all()
     low, middle, high = lightness(DIVERGING([0.0, 0.5, 1.0]))
     assert middle > high + 0.3 > low + 0.5
+
+
+def contrast(letters: str, ground: np.ndarray) -> np.ndarray:
+    """As WCAG 2 defines it: 4.5 and more is easy to read."""
+    light, dark = np.sort(np.broadcast_arrays(lightness(np.array(to_rgb(letters))), lightness(ground)), 0)[::-1]
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_letters_stand_out():
+    """On a page that is dark, too: there a picture is a white card, as bright as on a light one."""
+    white, aside = np.ones(3), MEANING["aside"].color  # aside has lines, and no letters
+    for color in {INK, QUIET, *COLORS, *(look.color for look in MEANING.values())} - {aside}:
+        assert contrast(color, white) >= 4.5, color
+    weights = np.linspace(0, 1, 201)
+    for letters, cells in (("black", weights[weights < DARK]), ("white", weights[weights >= DARK])):
+        assert contrast(letters, SEQUENTIAL(cells)).min() >= 4.5
 
 
 # How people who lack one kind of cones see linear red, green and blue. Source: Machado et al. 2009, severity 1.

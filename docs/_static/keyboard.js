@@ -1,13 +1,20 @@
-// Code, tables, formulas and pictures that are wider than the page scroll; with this they do so by keyboard, too.
-const WIDE = "article pre, article div.math, article .table-wrapper, article p:has(img)";
+// Code, tables, formulas and pictures that are wider than the page scroll; with this they do so by keyboard, too, and
+// fade where they go on.
+const WIDE = "article pre, article div.math, article .table-wrapper, article :is(p, .cell_output):has(> img, > * > img)";
+
+function fade(box) {
+  box.toggleAttribute("data-more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+}
 
 function reachable() {
   for (const box of document.querySelectorAll(WIDE)) {
     if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
     else box.removeAttribute("tabindex");
+    fade(box);
   }
 }
 
 addEventListener("load", reachable);
 addEventListener("resize", reachable);
 addEventListener("toggle", reachable, true); // what was folded had no width
+addEventListener("scroll", ({ target }) => target.matches?.(WIDE) && fade(target), true);

@@ -7,7 +7,7 @@ from torch import Tensor
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
 from tfm_lib.show.control import control
 from tfm_lib.show.figure import (
-    INK,
+    DARK,
     MASK,
     MEANING,
     PALE,
@@ -77,7 +77,7 @@ def _picture(mask: np.ndarray, weights: np.ndarray, labels: list[str], message: 
         query, key = np.nonzero(pairs)
         left.plot(key, query, sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
     for (query, key), weight in np.ndenumerate(weights):
-        text, color = _two_digits(weight) if weight else "0", INK if weight < 0.63 else "white"
+        text, color = _two_digits(weight) if weight else "0", "black" if weight < DARK else "white"
         right.text(key, query, text, ha="center", va="center", size=8, color=color)
     right.set(yticklabels=[], ylabel="")
     return figure

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from tfm_lib.show.figure import (
+    DARK,
     DIVERGING,
     INK,
     MASK,
@@ -58,7 +59,8 @@ def _mark(axes: Axes, weights: np.ndarray, cell: tuple[float, float]) -> None:
         if cell[0] >= NUMBER_WIDTH:
             for column, value in enumerate(values):
                 text = f"{value:.2f}".removeprefix("0" * (cell[0] < 0.32)) if value else "0"
-                axes.text(column, row, text, ha="center", va="center", size=8, color=INK if value < 0.63 else "white")
+                color = "black" if value < DARK else "white"
+                axes.text(column, row, text, ha="center", va="center", size=8, color=color)
         elif values.max() > 0:
             size = 0.4 * 72 * min(cell)
             axes.plot(values.argmax(), row, "o", ms=size, mfc="white", mec=INK, mew=0.25 * size)
