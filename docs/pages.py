@@ -27,6 +27,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
+from tfm_lib.pictures import SHIPPED as PICTURES
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.show.drawings import ABOUT, architecture
 from tfm_lib.show.figure import MEANING
@@ -246,7 +247,7 @@ def make_files(_: Sphinx, config: Config) -> None:
     made = {CARD: card().png(), CSS.name: CSS.read_bytes()}
     made[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
     scripts = {"tfm": classic_script("tfm", all_scripts())}
-    scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING)}
+    scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING, PICTURES)}
     made |= {f"{name}.js": script.encode() for name, script in scripts.items()}
     for name, content in made.items():
         Path(config.pages_made, name).write_bytes(content)

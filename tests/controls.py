@@ -11,6 +11,7 @@ import torch
 
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.newsroom import make_newsroom
+from tfm_lib.pictures import SHIPPED as PICTURES
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.architecture_control import architecture_control
 from tfm_lib.show.beam_control import beam_control
@@ -21,6 +22,7 @@ from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.machine import machine
 from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.picture_control import picture_control
 from tfm_lib.show.prefix_control import prefix_control
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
@@ -34,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INNS = (
     "After a year of work, thirteen inns were ready in Dresden. Builder Bruno Ferrari handed over the keys on Monday."
 )
-WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING)}
+WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING, PICTURES)}
 # Of a city that the vocabulary lacks.
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
@@ -55,6 +57,8 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "bottleneck_control": bottleneck_control,
     "bits_control": bits_control,
     "prefix_control": prefix_control,
+    "picture_control": picture_control,
+    "picture_control, describing": lambda: picture_control(describes=True),
     "swap_attention": swap_attention,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

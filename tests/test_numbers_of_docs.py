@@ -117,8 +117,12 @@ def lesson_16_is_there() -> bool:
     return "16_families_and_scale" in [lesson.name for lesson in LESSONS]
 
 
-def lesson_17_is_the_last() -> bool:
-    return LESSONS[-1].name == "17_adapt_and_compress"
+def lesson_17_is_there() -> bool:
+    return "17_adapt_and_compress" in [lesson.name for lesson in LESSONS]
+
+
+def lesson_18_is_the_last() -> bool:
+    return LESSONS[-1].name == "18_pictures_and_text"
 
 
 CODERS = ["encoder", "decoder"]
@@ -131,6 +135,7 @@ SINCE = "test_landscape.py::test_what_was_built_since_is_what_its_configuration_
 HEADS_KEEP = "test_landscape.py::test_what_all_heads_would_keep"
 BEST_KEYS = "test_landscape.py::test_one_layer_after_each_five_and_the_best_keys"
 MESSAGE = "test_landscape.py::test_the_page_shows_each_picture_with_its_message"
+PLANS = "test_teaching.py::test_the_plans_name_the_lessons"
 MINUTES = "test_teaching.py::test_a_row_has_the_minutes_of_its_lesson"
 NAMES = "test_symbol_names.py::test_names_mean_what_their_row_says"
 FSDP = "test_scaling.py::test_fsdp_around_our_layers_trains_as_one_process_does"
@@ -158,7 +163,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14 Before and beside |": lesson_14_is_there,
         "| 15 Cheaper attention |": lesson_15_is_there,
         "| 16 Families and scale |": lesson_16_is_there,
-        "| 17 Adapt and compress |": lesson_17_is_the_last,
+        "| 17 Adapt and compress |": lesson_17_is_there,
+        "| 18 Pictures and text |": lesson_18_is_the_last,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
@@ -257,7 +263,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "stands in the test (lesson 11)": lesson_11_is_there,
         "is built, trained and measured in lesson 14": lesson_14_is_there,
         "all are built and measured in lesson 15": lesson_15_is_there,
-        "The lessons end with 17": lesson_17_is_the_last,
+        "The lessons end with 18": lesson_18_is_the_last,
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
@@ -299,7 +305,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 14, “the LSTM, and a gate in two places” |": lesson_14_is_there,
         **{f"| 15, section {number} |": lesson_15_is_there for number in (1, 2, 4, 5, 6)},
         **{f"| 16, section {number} |": lesson_16_is_there for number in (1, 2, 3, 5, 6)},
-        **{f"| 17, section {number} |": lesson_17_is_the_last for number in (2, 3, 4, 5, 6, 7)},
+        **{f"| 17, section {number} |": lesson_17_is_there for number in (2, 3, 4, 5, 6, 7)},
+        **{f"| 18, section {number} |": lesson_18_is_the_last for number in (1, 2, 3, 4, 5)},
         "| 15, “the way back without the table” |": lesson_15_is_there,
         "| 15, “memory of earlier segments” |": lesson_15_is_there,
         "draw such a range from every test set, and 95 % of them hold": lambda: (
@@ -327,13 +334,21 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "| 15 Cheaper attention | 29 | 10 in 87 |": MINUTES,
         "| 13 Your own | 20 | 9 in 157 |": MINUTES,
         "there 13 comes first": lesson_13_is_there,
-        "all write a model of their own with 13": lesson_13_is_there,
+        "| 2 | 02 and 03 |": PLANS,
+        "| 3 | 04 and 05 |": PLANS,
+        "| 4 | 06; the first milestone of 13 |": PLANS,
+        "| 5 | 07 |": PLANS,
+        "| 6 | 08 |": PLANS,
+        "| 7 | 09, and 10 for those who will train larger models; milestones of 13 |": PLANS,
+        "| 8 | 11 and 12 |": PLANS,
+        "| 9 | one of 14 to 18, a different one for each group |": PLANS,
+        "| 10 | 13: each model examined": PLANS,
         "Lesson 13 ends part one": lesson_13_is_there,
         "| 16 Families and scale | 27 | 9 in 59 |": MINUTES,
         "| 17 Adapt and compress | 27 | 9 in 70 |": MINUTES,
+        "| 18 Pictures and text | 27 | 9 in 60 |": MINUTES,
         "and those from 09 on": lambda: "09_speed" in [lesson.name for lesson in LESSONS],
-        "08 and 11, and 09, 10, 12, 14, 15, 16 and 17 for those": lesson_17_is_the_last,
-        "478 minutes of reading, and 127 exercises in 1419 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "505 minutes of reading, and 136 exercises in 1479 minutes": "test_teaching.py::test_the_minutes_are_added_up",
         "It opens with three questions": "test_questions.py::"
         "test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none",
     },

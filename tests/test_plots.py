@@ -107,7 +107,7 @@ def test_a_figure_is_small_and_carries_its_words(name):
     figure, data, metadata = shown(name)
     assert data["text/plain"] == metadata["image/png"]["alt"] == figure.alt
     assert len(figure.alt.split()) >= 8
-    assert len(data["image/png"]) < 60_000
+    assert len(data["image/png"]) < 64_000
     picture = Image.open(BytesIO(data["image/png"]))
     assert metadata["image/png"]["width"] * 3 == picture.width * 2  # one and a half pixels for each on the page
     assert not set(picture.info) & {"Software", "Creation Time", "Date"}

@@ -244,8 +244,8 @@ def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
 @pytest.mark.parametrize(
     ("command", "says", "leaves"),
     [
-        (["student"], "without their 127 solutions are in student_lessons", "student_lessons/01_attention.ipynb"),
-        (["flashcards"], "cards from 18 lessons", "flashcards.apkg"),
+        (["student"], "without their 136 solutions are in student_lessons", "student_lessons/01_attention.ipynb"),
+        (["flashcards"], "cards from 19 lessons", "flashcards.apkg"),
         (["reset", "00"], "my_lessons/00_start_here.ipynb is fresh", "my_lessons/00_start_here.ipynb"),
         (["progress"], "01 attention: 0 of 8", None),
     ],

@@ -57,6 +57,16 @@ WORKS = {
         "1409.0473",
         {"appendix A.1.2": ("Alignment Model", r"tanh")},
     ),
+    "Alayrac et al. 2022": Work(
+        "Flamingo: a Visual Language Model for Few-Shot Learning",
+        "2204.14198",
+        {"section 2.2": ("Conditioning frozen language models on visual representations", r"gates|looks into")},
+    ),
+    "Dosovitskiy et al. 2021": Work(
+        "An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale",
+        "2010.11929",
+        {"section 3.1": ("Vision Transformer (ViT)", r"patch")},
+    ),
     "Beltagy et al. 2020": Work("Longformer: The Long-Document Transformer", "2004.05150"),
     "Box and Muller 1958": Work("A Note on the Generation of Random Normal Deviates"),
     "Choromanski et al. 2021": Work(
@@ -173,6 +183,8 @@ CITED = {
     "model.Transformer": ["Vaswani et al. 2017", "Glorot and Bengio 2010"],
     "model.Transformer.tie": ["section 3.4"],
     "next_token.next_token_probs": ["Fan et al. 2018, section 5", "Holtzman et al. 2020, section 3"],
+    "pictures.GatedCrossAttention": ["Alayrac et al. 2022, section 2.2"],
+    "pictures.VisionTransformer": ["Dosovitskiy et al. 2021, section 3.1"],
     "positions.sinusoidal_table": ["Vaswani et al. 2017, section 3.5"],
     "positions.LearnedPositions": ["Gehring et al. 2017, section 3.1"],
     "recipes.paper_rate": ["Vaswani et al. 2017, section 5.3"],

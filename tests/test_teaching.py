@@ -8,6 +8,7 @@ import pytest
 from tests.proof import cells
 from tfm_lib.ask import checks
 from tfm_lib.ask.questions import read_lesson
+from tfm_lib.lessons import FIRST_BEYOND
 from tfm_lib.lessons import LESSONS as TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,22 @@ def test_the_minutes_are_added_up():
     found = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
     total = f"{reading} minutes of reading, and {len(found)} exercises in {sum(e.minutes for e in found)} minutes"
     assert total in " ".join(TEXT.split())
+
+
+def test_the_plans_name_the_lessons():
+    """The ten weeks name each lesson once, 13 from its first milestone on; the shorter plans stay in part one."""
+    plan = TEXT.partition("**Ten weeks**")[2].partition("**The project.**")[0]
+    weeks = re.findall(r"^\| (\d+) \| ([^|]+) \|", plan, re.MULTILINE)
+    assert [int(week) for week, _ in weeks] == [*range(1, 11)]
+    named = [number for _, lessons in weeks for number in re.findall(r"\b\d\d\b", lessons)]
+    beyond = [lesson.number for lesson in TABLE if lesson.place[1] >= FIRST_BEYOND]
+    assert f"one of {beyond[0]} to {beyond[-1]}" in plan
+    assert [*dict.fromkeys(n for n in named if n != "13")] == [
+        lesson.number for lesson in TABLE if lesson.number != "13" and lesson.number not in beyond[1:-1]
+    ]
+    assert "13" in named
+    short = TEXT.partition("**One day.**")[2].partition("**Ten weeks**")[0]
+    assert not {*re.findall(r"\b\d\d\b", short)} & {*beyond}
 
 
 def test_a_lesson_asks_seven_to_ten_questions_three_of_which_open_it():

@@ -80,6 +80,8 @@ LESSONS = (
            "gray", 27, 59, (2, 5), ()),
     Lesson("17", "adapt_and_compress", "Adapt and compress", "How is a trained model\nchanged, and made small?",
            "gray", 27, 70, (0, 6), ()),
+    Lesson("18", "pictures_and_text", "Pictures and text", "What if the words\nare patches?",
+           "gray", 27, 60, (1, 6), ()),
 )
 # fmt: on
 

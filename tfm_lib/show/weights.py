@@ -12,7 +12,8 @@ from tfm_lib.copying import CopyingTransformer
 from tfm_lib.model import Transformer
 from tfm_lib.vocabulary import Vocabulary
 
-SHIPPED = ("newsroom", "newsroom_copying")  # what pages have, too
+SUMMARIZERS = ("newsroom", "newsroom_copying")
+SHIPPED = (*SUMMARIZERS, "pictures")  # what pages have, too
 
 # What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
 KIND = {
@@ -33,7 +34,7 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
     Raises ValueError for a model or a vocabulary of another kind than those that ship.
     """
     _check(model, vocabulary)
-    for name in SHIPPED:
+    for name in SUMMARIZERS:
         file = Path(__file__).parents[1] / f"{name}.safetensors"
         tensors = load_checkpoint(file).model.state_dict()
         own = model.state_dict()

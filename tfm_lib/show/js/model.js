@@ -157,13 +157,14 @@ const residual = part((tensors, { norm_first }) => {
 /** At the end of a stack; with the norm behind each sum there is none. */
 const finalNorm = (tensors, { norm_first }) => (norm_first ? layerNorm(tensors.part("norm")) : (x) => x);
 
+/** Of an encoder; with keys and values from before, one token at a time, it is that of a decoder-only model. */
 const encoderLayer = part((tensors, config) => {
   const selfAttention = multiHeadAttention(tensors.part("self_attention"), config.num_heads);
   const aroundSelfAttention = residual(tensors.part("around_self_attention"), config);
   const network = feedForward(tensors.part("feed_forward"));
   const aroundFeedForward = residual(tensors.part("around_feed_forward"), config);
-  const layer = (x) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y)), network);
-  return (x) => (off.has(tensors.name) ? x : layer(x));
+  const layer = (x, past) => aroundFeedForward(aroundSelfAttention(x, (y) => selfAttention(y, y, past)), network);
+  return (x, past) => (off.has(tensors.name) ? x : layer(x, past));
 });
 
 const decoderLayer = part((tensors, config) => {
@@ -395,6 +396,7 @@ function loadCheckpoint(bytes) {
     if (config[name] !== value) throw new Error(`${name} is ${config[name]} in this model; here it must be ${value}`);
   }
   const tensors = new Tensors(header, bytes.subarray(8 + size));
-  const model = new (copying ? CopyingTransformer : Transformer)(tensors, config);
+  const kind = "model.eye.first" in header ? Pictured : copying ? CopyingTransformer : Transformer;
+  const model = new kind(tensors, config);
   return { model, vocabulary: new Vocabulary(JSON.parse(vocabulary)), rules };
 }
