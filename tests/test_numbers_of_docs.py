@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from docs import landscape
-from tests import links, test_kill
+from tests import links, test_coverage, test_kill
 from tests.proof import anatomy, cells, lint, numbers
 from tests.proof.prose import sentences
 from tfm_lib import newsroom
@@ -198,6 +198,9 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         ),
         '"eight lines"': lambda: measured("eight lines"),
         "gets three cells": an_exercise_has_three_cells,
+    },
+    "docs/coverage.md": {
+        f"| {label} |": "test_coverage.py::test_the_section_speaks_of_it" for _, label, *_ in test_coverage.ROWS
     },
     "docs/index.md": {},
     "docs/landscape.md": {
