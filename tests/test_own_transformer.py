@@ -137,7 +137,8 @@ def test_a_milestone_takes_a_model_of_another_make():
     class Ours(Transformer):
         def __init__(self, vocab_size, pad_id, start_id, eos_id):
             signs = {"pad_id": pad_id, "start_id": start_id, "eos_id": eos_id}
-            super().__init__(TransformerConfig(vocab_size=vocab_size, d_model=16, num_heads=2, d_ff=16, **signs))
+            sizes = {"d_model": 16, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
+            super().__init__(TransformerConfig(vocab_size=vocab_size, **sizes, **signs))
 
         def loss(self, src, tgt):
             logits = self(src, tgt[:, :-1]).flatten(0, 1)
@@ -147,7 +148,8 @@ def test_a_milestone_takes_a_model_of_another_make():
             return greedy(self, src, length)
 
     for milestone in (your_own.logits, your_own.past, your_own.reads, your_own.learns, your_own.writes):
-        assert judge(milestone, Ours).state == "right"
+        verdict = judge(milestone, Ours)
+        assert verdict.state == "right", (milestone.name, verdict.why)
 
 
 def test_a_score_is_kept_and_stands_in_the_progress(tmp_path, monkeypatch, capsys):
