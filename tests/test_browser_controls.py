@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controls import CONTROLS, LAPTOP, PHONE, opened, turn_every_knob
+from tests.controls import CONTROLS, LAPTOP, PHONE, opened, turn_every_knob, write_page
 from tests.times import Answer, report
 from tfm_lib.show.live import ON_PAGES
 
@@ -67,6 +67,61 @@ def test_it_fits_its_screen_and_all_can_read_it(browser, tmp_path, pictures, nam
 def test_nothing_moves_by_itself(browser, tmp_path, name):
     with opened(browser, tmp_path, CONTROLS[name]()) as root:
         assert root.page.evaluate("document.getAnimations().length") == 0
+
+
+def swipe(page, held, right, down):
+    """A finger on the middle of an element, and across the screen; how far the page has scrolled under it."""
+    box, finger = held.bounding_box(), page.context.new_cdp_session(page)
+    x, y, before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, page.evaluate("scrollY")
+
+    def touch(kind, *points):
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(points)})
+        page.wait_for_timeout(30)
+
+    touch("touchStart", {"x": x, "y": y})
+    for part in range(1, 7):
+        touch("touchMove", {"x": x + right * part / 6, "y": y + down * part / 6})
+    touch("touchEnd")
+    return page.evaluate("scrollY") - before
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [
+        ("query_among_keys", "[aria-label=query]"),
+        ("picture_control", "[aria-label='place of the shape']"),
+        ("sinusoid_control", ".tfm-held >> nth=2"),
+    ],
+)
+def test_a_finger_drags_it_and_the_page_stays(browser, tmp_path, name, held):
+    """Browsers heed touch-action on a whole drawing only, so that a page once ran away under the finger."""
+    with browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as context:
+        page = context.new_page()
+        page.goto(write_page(tmp_path, CONTROLS[name]()).as_uri())
+        page.wait_for_function("document.querySelector('.tfm-control').shown")
+        page.add_style_tag(content="body { padding: 900px 0 }")
+        dragged = page.locator(held)
+        dragged.evaluate("e => e.scrollIntoView({block: 'center'})")
+        before = page.locator(".tfm-words").inner_text()
+        assert swipe(page, dragged, 30, 70) == 0
+        assert page.locator(".tfm-words").inner_text() != before
+        assert swipe(page, page.locator(".tfm-words"), 0, 70) < -20, "beside it a finger scrolls"
+
+
+@pytest.mark.parametrize("name", ["cache_control", "steps_control"])
+def test_a_finger_reads_a_chart_sideways_and_scrolls_up_and_down(browser, tmp_path, name):
+    with browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as context:
+        page = context.new_page()
+        page.goto(write_page(tmp_path, CONTROLS[name]()).as_uri())
+        page.wait_for_function("document.querySelector('.tfm-control').shown")
+        page.add_style_tag(content="body { padding: 900px 0 }")
+        chart = page.locator(".tfm-held")
+        chart.evaluate("e => e.scrollIntoView({block: 'center'})")
+        assert swipe(page, chart, 90, 0) == 0
+        before = page.locator(".tfm-words").inner_text()
+        assert swipe(page, chart, -120, 0) == 0
+        assert page.locator(".tfm-words").inner_text() != before
+        assert swipe(page, chart, 0, 70) < -20
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,12 @@ function cacheControl(root, { words, source, row, size, kept, anew }) {
   const legend = element("text", { x: 4, y: 12, class: "tfm-quiet" });
   const ground = element("line", { x1: 4, x2: 356, y1: bottom, y2: bottom, style: "stroke: var(--tfm-line)" });
   const area = element("rect", { x: 4, y: 0, width: 352, height: bottom + 20 });
-  set(area, { style: "fill: transparent; touch-action: pan-y" }); // a finger drags along, and scrolls up and down
+  set(area, { style: "fill: transparent" });
   const chart = drawing(360, 156, "bars of the multiplications", ground, legend, ...bars.flat(), ...names, area);
   draggable(area, chart, ({ x }) => {
     move(Math.min(words.length, Math.max(1, Math.ceil((x - 4) / across))));
     stepKnob.pick(state.step);
-  });
+  }, true);
   const parts = Object.keys(kept[0]), partRows = rowsOfText(["part", "with", "without"], parts.length + 1);
   const written = element("span"), rest = element("span", { style: "visibility: hidden" }); // its room is there
   const say = layOut(root, "The cache of a decoder, word by word", [stepKnob, cacheKnob], [

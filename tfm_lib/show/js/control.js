@@ -137,8 +137,11 @@ function pressable(pressed, name, press) {
   });
 }
 
-/** Let something be dragged: `move({x, y})` in units of the drawing, while a mouse or finger holds it. */
-function draggable(held, svg, move) {
+/**
+ * Let something be dragged: `move({x, y})` in units of the drawing, while a mouse or finger holds it. The page stays
+ * under the finger; `sideways`: only along, so that a finger up and down scrolls.
+ */
+function draggable(held, svg, move, sideways = false) {
   const follow = (event) => {
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
     move({ x, y });
@@ -147,9 +150,12 @@ function draggable(held, svg, move) {
   const take = (event) => {
     event.preventDefault();
     held.setPointerCapture(event.pointerId);
-    held.focus?.();
+    held.focus?.({ preventScroll: true }); // or the picture would leap away under the finger
     follow(event);
   };
+  // Browsers heed touch-action on a drawing as a whole, not on its parts.
+  if (sideways) svg.style.touchAction = "pan-y";
+  else held.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
   return set(held, { class: "tfm-held", onpointerdown: take, onpointermove: pull });
 }
 

@@ -34,8 +34,8 @@ function stepsControl(root, { steps, story, places, others, curve, looks, step, 
     const wanted = x.invert(at.x), away = (one) => Math.abs(one - wanted);
     show({ step: seen.reduce((best, one) => (away(one) < away(best) ? one : best)) });
     stepKnob.pick(state.step);
-  });
-  set(area, { style: "fill: transparent; touch-action: pan-y" }); // a finger drags along, and scrolls up and down
+  }, true);
+  set(area, { style: "fill: transparent" });
 
   const say = layOut(root, "What a training has learned, step by step", knobs, [
     texts, panel(asked, nextBars), panel(`right in ${others} other test stories`, rightBars),
