@@ -511,11 +511,12 @@ def test_paper_has_no_knobs_and_says_nothing_of_them(pages, tab):
         page.emulate_media(media="screen")
         page.goto(path)
         controls = len(come_to_life(page))
-        sentences = page.locator("article .knob").all()
+        sentences = page.locator("article .knob:not(.cell_output *)").all()
         assert all(sentence.is_visible() for sentence in sentences), path
         page.emulate_media(media="print")
         assert page.locator(".tfm-control:visible").count() == 0, path
         assert not any(sentence.is_visible() for sentence in sentences), path
+        assert "Run this cell to choose" not in page.locator("article").inner_text(), path
         assert page.locator(".cell_output:has(.tfm-control) img:visible").count() <= controls, path
         told += len(sentences)
         if not path:

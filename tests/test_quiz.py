@@ -250,9 +250,10 @@ def test_without_a_kernel_the_bare_opening_questions_are_read(lessons):
     live = bundles(quiz("01_x", opening=True))
     [stored] = outputs.clean(live)
     assert set(stored.data) == {"text/plain", "text/markdown", ON_PAGES}
-    assert stored.data["text/plain"].startswith("Read or skip? 2 questions. Run this cell to choose")
+    said = "Read or skip? 2 questions, which return at the end with their answers."
+    assert stored.data["text/plain"] == f"{said} Run this cell to choose."
     head, *asked = stored.data["text/markdown"].split("\n\n")
-    assert head == stored.data["text/plain"]
+    assert head == f'{said} <span class="knob">Run this cell to choose.</span>', "paper leaves it out"
     assert asked == ["1. Is $a < b$ in `x$y`?\n2. Third?"]
 
 

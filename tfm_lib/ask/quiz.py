@@ -28,13 +28,15 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
     part = "opening" if opening else "deeper" if deeper else "spine"
     widget, questions = Control(NAME, quiz_data(lesson, part)), _questions(lesson, part)
     _keep(widget)
-    run = f"{len(questions)} question{'s' * (len(questions) != 1)}. Run this cell to choose"
+    number = f"{len(questions)} question{'s' * (len(questions) != 1)}"
     shown: dict[str, Any] = {ON_PAGES: {"name": NAME, "data": {"lesson": lesson, "part": part}, "weights": []}}
     if not opening:
-        return Live(widget, {**shown, "text/plain": f"Quiz: {run}; without a kernel, read them below."})
-    said = f"Read or skip? {run}; the answers stand where the questions return, at the end."
-    read = "\n".join([f"{said}\n", *(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))])
-    return Live(widget, {**shown, "text/plain": said, "text/markdown": read})
+        closing = f"Quiz: {number}. Run this cell to choose; without a kernel, read them below."
+        return Live(widget, {**shown, "text/plain": closing})
+    said, run = f"Read or skip? {number}, which return at the end with their answers.", "Run this cell to choose."
+    bare = "\n".join(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))
+    read = f'{said} <span class="knob">{run}</span>\n\n{bare}'  # on paper there is nothing to run
+    return Live(widget, {**shown, "text/plain": f"{said} {run}", "text/markdown": read})
 
 
 def quiz_data(lesson: str, part: str) -> dict[str, Any]:
