@@ -12,13 +12,13 @@ DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 def definitions(lesson: str) -> SimpleNamespace:
     """The functions and classes of a lesson, such as "15_cheaper_attention", by their names.
 
-    It runs the cells that only import and define, in their order, and no other.
+    It runs what its cells import and define, in their order, and nothing else; no exercise either.
     """
     cells = json.loads(course_file(f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
     found: dict = {}
     for cell in cells:
-        if cell["cell_type"] == "code":
-            source = "".join(cell["source"])
-            if all(isinstance(statement, DEFINITIONS) for statement in ast.parse(source).body):
-                exec(source, found)
+        if cell["cell_type"] == "code" and "exercise" not in cell["metadata"].get("tags", []):
+            statements = ast.parse("".join(cell["source"])).body
+            kept = [statement for statement in statements if isinstance(statement, DEFINITIONS)]
+            exec(compile(ast.Module(kept, []), lesson, "exec"), found)
     return SimpleNamespace(**found)

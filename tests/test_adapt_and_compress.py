@@ -1,20 +1,19 @@
 """What lesson 17 writes in its cells, by hand, at its ends, and beside its benchmarks."""
 
-import ast
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks import adapting, compressing
+from benchmarks import adapting, compressing, lessons
 from tests.proof import cells
 from tests.proof.environment import ROOT
-from tests.test_benchmarks import definitions
+from tests.same_code import assert_same
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.pretrained import newsroom_model
 
+LESSON = "17_adapt_and_compress"
 SHARED = {
     adapting: ("tell", "make_shows", "LoRA", "with_lora", "Adapter", "Prefixed"),
     compressing: ("to_grid", "distillation_loss", "Expert", "MixtureOfExperts", "balance_loss"),
@@ -23,29 +22,18 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def lesson():
-    """What the lesson's cells import and define; nothing of them is run."""
-    found: dict = {}
-    for cell in cells.read(ROOT / "notebooks/17_adapt_and_compress.ipynb").cells:
-        body = ast.parse(cell.source).body if cell.cell_type == "code" else []
-        kept = [line for line in body if isinstance(line, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)]
-        exec(compile(ast.Module(kept, []), "a cell", "exec"), found)
-    return found
+    """What the lesson's cells import and define."""
+    return vars(lessons.definitions(LESSON))
 
 
 @pytest.mark.parametrize("script", SHARED, ids=["adapting", "compressing"])
 def test_the_lesson_defines_what_its_benchmarks_measured(script):
-    own = definitions(Path(script.__file__).read_text(encoding="utf-8"))
-    lesson: dict[str, str] = {}
-    for cell in cells.read(ROOT / "notebooks/17_adapt_and_compress.ipynb").cells:
-        if cell.cell_type == "code":
-            lesson |= definitions(cell.source)
-    for name in SHARED[script]:
-        assert lesson[name] == own[name], name
+    assert_same(LESSON, script, SHARED[script])
 
 
 def test_the_lesson_tells_the_stories_of_its_benchmark():
     told: dict = {}
-    for cell in cells.read(ROOT / "notebooks/17_adapt_and_compress.ipynb").cells:
+    for cell in cells.read(ROOT / f"notebooks/{LESSON}.ipynb").cells:
         if cell.id in ("kind", "tell"):
             exec(cell.source, told)
     assert told["SHOW"] == adapting.SHOW

@@ -1,6 +1,5 @@
 """The benchmarks measure what they say: equal work, right results. No test here hangs on a clock."""
 
-import ast
 import json
 import re
 import warnings
@@ -31,8 +30,8 @@ from benchmarks import (
     training,
 )
 from benchmarks.peers import PEERS
+from tests.same_code import assert_same
 from tfm_lib.checkpoints import History
-from tfm_lib.lessons import course_file
 from tfm_lib.pairs import Pair
 from tfm_lib.vocabulary import Vocabulary
 
@@ -247,27 +246,13 @@ def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
     assert docstrings.loops(text) == loops
 
 
-def definitions(source: str) -> dict[str, str]:
-    """The classes and functions of a text, without its comments and lines."""
-    return {
-        part.name: ast.unparse(part)
-        for part in ast.parse(source).body
-        if isinstance(part, ast.ClassDef | ast.FunctionDef)
-    }
-
-
 def test_lesson_14_trains_what_its_benchmarks_trained():
-    book = json.loads(course_file("notebooks/14_before_and_beside.ipynb").read_text(encoding="utf-8"))
-    cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
-    lesson = {name: text for cell in cells for name, text in definitions(cell).items()}
     shared = {
         copying_digits: ("Copier", "digits", "train"),
         layers_compared: ("Recurrent", "Convolution", "SelfAttention", "Reader", "symbol_from_afar", "fit"),
     }
     for script, names in shared.items():
-        own = definitions(Path(script.__file__).read_text(encoding="utf-8"))
-        for name in names:
-            assert lesson[name] == own[name], name
+        assert_same("14_before_and_beside", script, names)
 
 
 @pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
@@ -305,19 +290,22 @@ def test_a_story_is_followed_by_its_summary_word_for_word():
     assert labels[0].tolist() == [layers_compared.IGNORED] * 4 + summary
 
 
-def test_definitions_are_those_of_cells_that_only_define(monkeypatch, tmp_path):
+def test_of_a_lesson_only_definitions_are_run(monkeypatch, tmp_path):
     codes = [
         "from math import pi\n\ndef area(r):\n    return pi * square(r)",
         "area(1)",
         "def square(r):\n    return r * r",
     ]
-    codes += ["import math\nfound = math.pi", "class Circle:\n    pass"]
-    cells = [{"cell_type": "code", "source": code.splitlines(keepends=True)} for code in codes]
+    codes += ["import math\nfound = math.pi\n\nclass Round:\n    pass", "class Circle:\n    pass"]
+    cells = [{"cell_type": "code", "metadata": {}, "source": code.splitlines(keepends=True)} for code in codes]
+    cells.append(
+        {"cell_type": "code", "metadata": {"tags": ["exercise"]}, "source": ["def square(r):\n", "    return 0"]}
+    )
     cells.append({"cell_type": "markdown", "source": ["def prose(): no code"]})
     (tmp_path / "a_lesson.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     monkeypatch.setattr(lessons, "course_file", lambda name: tmp_path / Path(name).name)
     found = lessons.definitions("a_lesson")
-    assert found.area(2) == pytest.approx(12.566, abs=1e-3) and {"square", "Circle"} <= vars(found).keys()
+    assert found.area(2) == pytest.approx(12.566, abs=1e-3) and {"square", "Round", "Circle"} <= vars(found).keys()
     assert "found" not in vars(found)
 
 

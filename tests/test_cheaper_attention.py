@@ -1,25 +1,17 @@
 """The attentions that lesson 15 writes in its cells, beside masks, the formula, and what transformers computes."""
 
-import ast
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from benchmarks import lessons
 
 
 @pytest.fixture(scope="module")
 def lesson():
-    """What those cells of the lesson define that only import and define."""
-    found: dict = {}
-    for cell in cells.read(ROOT / "notebooks/15_cheaper_attention.ipynb").cells:
-        body = ast.parse(cell.source).body if cell.cell_type == "code" else []
-        if all(isinstance(line, ast.Import | ast.ImportFrom | ast.FunctionDef) for line in body):
-            exec(cell.source if body else "", found)
-    return found
+    """What the lesson's cells import and define."""
+    return vars(lessons.definitions("15_cheaper_attention"))
 
 
 def draw(*shape: int) -> Tensor:

@@ -1,6 +1,5 @@
 """What lesson 16 builds in its cells, beside transformers, and what it counts, beside models on the meta device."""
 
-import ast
 import copy
 import json
 from collections.abc import Callable
@@ -27,26 +26,13 @@ from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbeddin
 from benchmarks import families, lessons, noise, parts_replaced, scaling_law
 from tests.proof import cells
 from tests.proof.environment import ROOT
+from tests.same_code import assert_same
 from tfm_lib.model import TransformerConfig
 
 LESSON = lessons.definitions("16_families_and_scale")
 SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
 SMALL["initializer_range"] = 0.3
 TINY = {"embed_scale": 1.0, "positions": "learned", "activation": "gelu", "dropout": 0.0, "num_decoder_layers": 1}
-
-
-def plain(source: str) -> dict[str, str]:
-    """The functions and classes of a text, without types."""
-    found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            for part in ast.walk(node):
-                if isinstance(part, ast.arg):
-                    part.annotation = None
-                if isinstance(part, ast.FunctionDef):
-                    part.returns = None
-            found[node.name] = ast.unparse(node)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -58,13 +44,7 @@ def plain(source: str) -> dict[str, str]:
     ],
 )
 def test_the_cells_define_what_the_scripts_measure(module, names):
-    shown: dict[str, str] = {}
-    for cell in cells.read(ROOT / "notebooks/16_families_and_scale.ipynb").cells:
-        if cell.cell_type == "code":
-            shown |= plain(cell.source)
-    with open(str(module.__file__), encoding="utf-8") as file:
-        measured = plain(file.read())
-    assert {name: shown.get(name) for name in names} == {name: measured[name] for name in names}
+    assert_same("16_families_and_scale", module, names)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])

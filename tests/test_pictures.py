@@ -1,8 +1,6 @@
 """Lesson 18's pictures, eyes and gates: by hand, beside libraries, and as the lesson and its benchmark have them."""
 
-import ast
 import json
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -10,9 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks import pictures as benchmark
-from tests.proof import cells
-from tests.proof.environment import ROOT
-from tests.test_benchmarks import definitions
+from tests.same_code import assert_same
 from tfm_lib import pictures
 from tfm_lib.lessons import course_file
 from tfm_lib.pictures import (
@@ -50,29 +46,9 @@ def random(*shape, seed=0):
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def without_types(source):
-    """What is computed, without types and docstrings, which a lesson leaves out or words differently."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            if isinstance(node, ast.FunctionDef):
-                node.returns = None
-            if ast.get_docstring(node):
-                del node.body[0]
-        elif isinstance(node, ast.arg):
-            node.annotation = None
-    return ast.unparse(tree)
-
-
 @pytest.mark.parametrize("script", SHARED, ids=["benchmark", "package"])
 def test_the_lesson_defines_what_was_trained_and_what_ships(script):
-    own = definitions(Path(script.__file__).read_text(encoding="utf-8"))
-    lesson: dict[str, str] = {}
-    for cell in cells.read(ROOT / "notebooks/18_pictures_and_text.ipynb").cells:
-        if cell.cell_type == "code":
-            lesson |= definitions(cell.source)
-    for name in SHARED[script]:
-        assert without_types(lesson[name]) == without_types(own[name]), name
+    assert_same("18_pictures_and_text", script, SHARED[script])
 
 
 # ----------------------------------------------------------------------------------------------------
