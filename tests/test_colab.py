@@ -23,11 +23,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.proof.cells import code, code_cells, notebook, read
-from tests.proof.environment import ROOT
+from tests.proof.environment import ROOT, UV
 from tests.proof.stamp import is_setup, setup_source, stamp
 from tfm_lib.show.live import VIEW
 
-UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(UV is None, reason="uv builds the environments"),

@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,6 +17,7 @@ import nbformat
 import pytest
 
 from tests.proof import author, cells, lint, outputs
+from tests.proof.environment import ROOT, UV
 from tests.test_questions import CHOSEN, COURSE, GOOD, write_lesson
 from tfm_lib.ask import progress_file
 from tfm_lib.ask import quiz as module
@@ -25,9 +25,7 @@ from tfm_lib.ask.quiz import FOLDER, filled_in, mathml, quiz, quiz_data
 from tfm_lib.show.figure import Figure
 from tfm_lib.show.live import ON_PAGES, VIEW, Live, caption, store_static_forms
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-UV = shutil.which("uv") or shutil.which(ROOT / ".uv/bin/uv")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
+UV = shutil.which(os.environ.get("UV") or "uv") or shutil.which(ROOT / ".uv/bin/uv")  # as the Makefile finds it
 # One thread: more change the last digits of a sum. No GPU, no network: a learner may have neither. No exercise is done.
 ONE_KIND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TFM_NO_PROGRESS": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
