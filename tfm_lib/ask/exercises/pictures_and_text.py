@@ -115,7 +115,7 @@ def captions(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=2,
     minutes=6,
-    trains="the vector of a caption",
+    trains="taking the vector at the end sign",
     right="Whatever is padded behind it, the end sign sees the caption and nothing else.",
     cases=captions,
 )
@@ -177,7 +177,7 @@ def _contrastive(pictures: Tensor, captions: Tensor, scale: float) -> tuple[Tens
 @exercise(
     difficulty=2,
     minutes=8,
-    trains="the contrastive loss",
+    trains="a loss that looks both ways",
     right="Each picture looks for its caption and each caption for its picture, among all that stand in the batch.",
     cases=vectors_of_both,
 )
@@ -239,7 +239,7 @@ def _alike(pictures: Tensor, names: Tensor) -> Tensor:
 @exercise(
     difficulty=1,
     minutes=5,
-    trains="naming without labels",
+    trains="zero-shot classification",
     right="With other names the same two towers answer another question: that is what made CLIP famous.",
     cases=pictures_and_names,
 )
@@ -278,7 +278,7 @@ def gated(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=1,
     minutes=4,
-    trains="a gate that starts shut",
+    trains="gates that change nothing at first",
     right="At zero nothing changes, and the gate has a gradient all the same.",
     cases=gated,
 )
@@ -317,7 +317,7 @@ def all_gated(x: Tensor, looked: Tensor, gate: Tensor) -> Tensor:
 @exercise(
     difficulty=1,
     minutes=4,
-    trains="what guessing is worth",
+    trains="the baseline for a score",
     right="Compare with this number, not with 1 in 72: who sees colors and sizes has no merit in the rest.",
 )
 def by_guessing() -> float:
@@ -355,7 +355,7 @@ def batches(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=3,
     minutes=10,
-    trains="captions that stand twice",
+    trains="targets with several right answers",
     right="A picture is no longer punished for being near to a caption that fits it.",
     cases=batches,
 )
@@ -407,7 +407,7 @@ LAYER = 12 * 768**2 + 13 * 768
 @exercise(
     difficulty=3,
     minutes=10,
-    trains="the size of a vision Transformer",
+    trains="counting the parameters of a vision Transformer",
     right="86,567,656, to the unit, as torchvision and transformers have it.",
 )
 def size() -> int:
