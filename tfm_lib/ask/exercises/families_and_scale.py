@@ -1,6 +1,7 @@
 """The exercises of lesson 16."""
 
 from collections.abc import Iterator
+from math import floor, log
 
 import torch
 import torch.nn.functional as F
@@ -344,43 +345,41 @@ def only_removed(source: list[int], target: list[int], first: int) -> list[int]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 8: how good must a token be?
+# 8: how long may an answer be?
 
 
 @exercise(
     difficulty=1,
     minutes=4,
     trains="reading a cliff",
-    right="From 90 % to 97 % of tokens, a small step, answers go from one in eight to one in two.",
-    tolerance=2e-3,
+    right="Half the mistakes, and answers may be twice as long: the cliff only moves.",
 )
-def needed() -> float:
-    return 0.5 ** (1 / 20)
+def longest() -> int:
+    return floor(log(0.5) / log(0.98))
 
 
-@needed.mistake
-def the_same() -> float:
-    """With half of the tokens right, all twenty are right in one of a million answers."""
-    return 0.5
+@longest.mistake
+def a_line() -> int:
+    """That adds up 2 % for each token. Chances are multiplied: 0.98 times 0.98 and so on."""
+    return 25
 
 
-@needed.mistake
-def a_line() -> float:
-    """That shares the half out among twenty tokens. They are multiplied, not added."""
-    return 1 - 0.5 / 20
+@longest.mistake
+def one_mistake() -> int:
+    """With 50 tokens one mistake is to be expected, and only 36 % of the answers come out whole."""
+    return 50
 
 
-@needed.mistake
-def wrong_way() -> float:
-    """That is the chance of twenty right tokens if each is right in half of the cases; the question goes the other
-    way."""
-    return 0.5**20
+@longest.mistake
+def rounded_up() -> int:
+    """One token more than it may be: 0.98 to the power of 35 is a little below one half."""
+    return 35
 
 
-@needed.mistake
-def the_tenth() -> float:
-    """That is for ten tokens; here are twenty."""
-    return 0.5 ** (1 / 10)
+@longest.mistake
+def in_halves() -> int:
+    """That is the length for which 1 % of the answers comes out whole; here it is one half of them."""
+    return floor(log(0.01) / log(0.98))
 
 
 # ----------------------------------------------------------------------------------------------------
