@@ -23,7 +23,7 @@ import pytest
 from tests.controls import turn_every_knob
 from tests.proof import cells
 from tests.times import Answer, report
-from tfm_lib.ask.progress_file import NOWHERE
+from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lab import FOLDER, ROOT, add_lessons
 from tfm_lib.show.live import VIEW
@@ -195,11 +195,12 @@ def words_of(markdown: str) -> str:
     return max(re.findall(r"[\w ,.;]+", re.sub(r"\$.*?\$", "$", markdown)), key=len).strip()
 
 
-def answer(cell, questions) -> None:
+def answer(cell, questions, file: Path, quiz: str) -> None:
     """Choose, by keyboard, a wrong answer to each question and then the right one; both are explained, and kept."""
     from playwright.sync_api import expect
 
-    asked, count = cell.locator(".tfm-control fieldset"), len(questions)
+    expect.set_options(timeout=1000 * ANSWERING)
+    asked, count, chosen = cell.locator(".tfm-control fieldset"), len(questions), {}
     expect(asked).to_have_count(count)
     for place, question in enumerate(questions):
         rows, comment = asked.nth(place).locator("button"), asked.nth(place).locator("[aria-live]")
@@ -210,10 +211,15 @@ def answer(cell, questions) -> None:
             own[choice.letter].press("Space" if choice is wrong else "Enter")
             expect(comment).to_contain_text(f"{choice.letter} {said}")
             expect(comment).to_contain_text(words_of(why))
+        chosen[question.key] = wrong.letter + right.letter
     score = re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at")
     expect(cell.get_by_role("status")).to_have_text(score)
+    end = time.monotonic() + ANSWERING  # the kernel hears of a choice only when it is done with the one before
+    while load_answers(file).get(quiz) != chosen:
+        assert time.monotonic() < end, load_answers(file)
+        cell.page.wait_for_timeout(100)
     cell.locator(".tfm-control").evaluate("before => { before.dataset.before = true; }")
-    cell.locator(".cm-content").press("ControlOrMeta+Enter")  # the kernel has kept what was chosen
+    cell.locator(".cm-content").press("ControlOrMeta+Enter")  # it shows what was kept
     expect(cell.locator(".tfm-control:not([data-before]) [role=status]")).to_have_text(score)
 
 
@@ -253,7 +259,7 @@ def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
             cell = shown.nth(number)
             if function == "quiz":
                 part = next((part for part in ("opening", "deeper") if f"{part}=True" in call), "spine")
-                answer(cell, getattr(questions, part))
+                answer(cell, getattr(questions, part), lab.folder / QUIZZES, f"{lesson} {part}")
             elif function == "live_curve":
                 has_grown(cell)
             else:
