@@ -287,7 +287,8 @@ def test_how_much_wider_t5_is_inside_than_its_vectors():
     row = SIZES["T5-11B"]
     heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
     d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
-    assert f"its heads are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide" in FLAT
+    wider = f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide"
+    assert f"all heads of a layer {wider}" in FLAT
 
 
 def built() -> dict[str, int]:
@@ -385,14 +386,14 @@ def test_what_was_built_since_is_what_its_configuration_says(name):
         "sliding_attention": f"a window of {window:,}" if window else "",
         "linear_attention": "linear attention",
         "indexed_attention": f"{getattr(model, 'index_topk', 0):,} keys, chosen",
-        "compressed_sparse_attention": f"{rates.get('compressed_sparse_attention')} tokens made one",
-        "heavily_compressed_attention": str(rates.get("heavily_compressed_attention")),
+        "compressed_sparse_attention": f"every {rates.get('compressed_sparse_attention')} tokens made one",
+        "heavily_compressed_attention": f"every {rates.get('heavily_compressed_attention')}",
     }
     assert row["what the others do"] == (", or ".join(told[kind] for kind in others) or NONE)
     assert row["kept of a token"] == kept_as_told(name, model)
     experts = [getattr(model, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")]
     all_experts = next((count for count in experts if count), None)
-    assert row["experts a token uses"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
+    assert row["experts picked"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
 
 
 def test_what_all_heads_would_keep():
@@ -415,7 +416,9 @@ def test_one_layer_after_each_five_and_the_best_keys():
     few, many = squeezed.compress_rates.values()
     assert f"one vector for every {few} tokens" in FLAT and f"or in other layers one for every {many} tokens" in FLAT
     assert f"the last {squeezed.sliding_window} tokens it also sees one by one" in FLAT
-    assert f"a vector of {squeezed.head_dim}." in FLAT
+    kept_of_one, choice = squeezed.head_dim // few, squeezed.index_head_dim // few
+    assert f"{squeezed.head_dim} / {few} = {kept_of_one}, with {choice} more for the small network" in FLAT
+    assert f"or {squeezed.head_dim} / {many} = {squeezed.head_dim // many}." in FLAT
     assert f"writes {config('DiffusionGemmaConfig').canvas_length} tokens at once" in FLAT
 
 

@@ -234,7 +234,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "**GPT-2's paper** says 1,542 million": Cited("Radford et al. 2019, table 2"),
         "400 million stands beside its weights": Cited("the README beside BART's weights in fairseq"),
         "**T5-11B** is not as wide": Cited("the name of the model"),
-        "its heads are 16 times, and its feed-forward networks 64 times as wide as": "test_landscape.py::"
+        "together are 16 times, and its feed-forward networks 64 times as wide as": "test_landscape.py::"
         "test_how_much_wider_t5_is_inside_than_its_vectors",
         "that is about 1,600 times in four years": "test_landscape.py::"
         "test_the_growth_in_the_prose_is_that_of_the_table",
@@ -251,7 +251,8 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "gpt-oss-120b | 2025 | 36 | 18 | a window of 128 | 1,024 | 4 of 128 |": SINCE,
         "| 48 | 12 | linear attention | 1,024 | 10 of 512 |": SINCE,
         "GLM-5 | 2026 | 78 | 0 | 2,048 keys, chosen | 576 + 128 | 8 of 256 |": SINCE,
-        "DeepSeek-V4-Flash | 2026 | 43 | 0 | 4 tokens made one, or 128 | 128 + 32, or 4 | 6 of 256 |": SINCE,
+        "DeepSeek-V4-Flash | 2026 | 43 | 0 |": SINCE,
+        "every 4 tokens made one, or every 128 | 128 + 32, or 4 | 6 of 256 |": SINCE,
         "Gemma 3 has one of these after each five": BEST_KEYS,
         "five of the eight that write would keep 8,192 numbers": HEADS_KEEP,
         "one vector of 512 numbers": HEADS_KEEP,
@@ -261,7 +262,7 @@ HELD: dict[str, dict[str, Check]] = {  # by file; each key is a phrase of the pa
         "the 128 numbers in the table": SINCE,
         "one vector for every 4 tokens, of which a query attends to the best 512": BEST_KEYS,
         "one for every 128 tokens, and then to all of them; the last 128 tokens": BEST_KEYS,
-        "a quarter, or a 128th, of a vector of 512": BEST_KEYS,
+        "512 / 4 = 128, with 32 more for the small network that chooses, or 512 / 128 = 4": BEST_KEYS,
         "of 2026 writes 256 tokens at once": BEST_KEYS,
         "call GPT-4 a model of more than a trillion parameters in one": Cited("a rumor, called one"),
         "On arXiv the first 12 words of an abstract": "test_benchmarks.py::"

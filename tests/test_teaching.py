@@ -70,7 +70,7 @@ def test_a_lesson_asks_seven_to_ten_questions_three_of_which_open_it():
     for path in LESSONS.values():
         asked = read_lesson(path)
         assert len(asked.opening) == 3 and 7 <= len(asked.questions) <= 10
-    assert "It closes with seven to ten, those three among them" in TEXT.replace("\n", " ")
+    assert "It closes with a quiz of seven to ten, those three among them" in TEXT.replace("\n", " ")
 
 
 def test_the_first_lesson_says_which_have_exercises():
