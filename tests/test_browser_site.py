@@ -410,6 +410,11 @@ def test_what_is_wider_than_a_phone_scrolls_by_keyboard(tab):
     page.goto(lesson_pages()[1])
     picture = page.locator(".cell_output img").first.bounding_box()
     assert picture["width"] > PHONE["width"], "its letters would be too small"
+    words = page.locator(".cell_output p.caption")
+    assert words.count() and words.evaluate_all("all => all.filter(p => p.closest('[data-more]')).length") == 0
+    page.locator(".cell_output .image-reference[data-more]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 0")
 
 
 SCROLLING = """() => {

@@ -1,6 +1,6 @@
 // Code, tables, formulas and pictures that are wider than the page scroll; with this they do so by keyboard, too, and
 // fade where they go on.
-const WIDE = "article pre, article div.math, article .table-wrapper, article :is(p, .cell_output):has(> img, > * > img)";
+const WIDE = "article pre, article div.math, article .table-wrapper, article :is(p, .image-reference):has(> img)";
 
 function fade(box) {
   box.toggleAttribute("data-more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
