@@ -478,7 +478,7 @@ def merged(query: Tensor, keys: list[Tensor], values: list[Tensor], subtract: Ca
 def walked(
     query: Tensor, keys: list[Tensor], values: list[Tensor], rescale_sums: bool = True, rescale_mixture: bool = True
 ) -> Tensor:
-    """The running softmax, which may forget to rescale what it has so far."""
+    """The online softmax, which may forget to rescale what it has so far."""
     top, total, mixed = torch.tensor(-torch.inf), torch.tensor(0.0), torch.tensor(0.0)
     for key, value in zip(keys, values, strict=True):
         scores = query @ key.T / sqrt(query.shape[-1])
@@ -492,7 +492,7 @@ def walked(
 @exercise(
     difficulty=5,
     minutes=30,
-    trains="the running softmax",
+    trains="the online softmax",
     right="So a source of any length fits: this is how FlashAttention walks over the keys without storing the table.",
     cases=sources_in_pieces,
     without=("cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "column_stack"),
