@@ -83,7 +83,7 @@ def _order_of_the_past(subject: Subject) -> Iterator[Finding]:
         if differs(last[0], last[1], subject.leak):
             if not differs(last[0], last[2], 0.1 * subject.leak):
                 code = "positions.target_none" if subject.two else "positions.none"
-                seen = "exchanging earlier tokens changes nothing at the last one, where they first meet."
+                seen = "reversing the earlier tokens changes nothing at the last one, when it first sees them."
                 yield Finding.of(code, seen, f"{a.name} ({type(a.part).__name__})")
             return
 

@@ -13,9 +13,9 @@ COPYING = Path(__file__).parent.with_name("newsroom_copying.safetensors")
 
 
 def newsroom_model(*, copying: bool = False) -> tuple[Transformer, Vocabulary]:
-    """The shipped newsroom summarizer of seed 0, or its sister that copies, ready to decode on the CPU; its vocabulary.
+    """The shipped newsroom summarizer of seed 0, or the copying summarizer, ready to decode on the CPU; its vocabulary.
 
-    `make train TASK=newsroom SHIP=1`, with COPY=1 for the sister, rebuilds it. The weights are stored in half
+    `make train TASK=newsroom SHIP=1`, with COPY=1 for the copying one, rebuilds it. The weights are stored in half
     precision and computed with in full.
     """
     checkpoint = load_checkpoint(COPYING if copying else SHIPPED)

@@ -165,7 +165,7 @@ def in_given_order(probs: Tensor, p: float) -> Tensor:
 
 @top_p.mistake
 def ranked_result(probs: Tensor, p: float) -> Tensor:
-    """Your probabilities are right and stand in the order of their size; bring each back to its token."""
+    """Your probabilities are right, and in the order of their size; bring each back to its token."""
     ranked = probs.sort(descending=True).values
     kept = ranked * (ranked.cumsum(0) - ranked < p)
     return kept / kept.sum()
@@ -285,7 +285,7 @@ def n_instead_of_n_minus_one(written: list[int], n: int) -> list[int]:
 
 @forbidden.mistake
 def first_time_only(written: list[int], n: int) -> list[int]:
-    """You stop at the first place where they stand; they may stand at several, with other tokens after them."""
+    """You stop at the first position where they occur; they may occur at several, with other tokens after them."""
     last = written[len(written) - n + 1 :]
     places = range(len(written) - n + 1)
     return [written[i + n - 1] for i in places if written[i : i + n - 1] == last][:1]

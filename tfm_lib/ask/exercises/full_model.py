@@ -362,7 +362,7 @@ def source_padding_seen(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 @greedy.mistake
 def past_the_end(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """A row that has ended goes on writing; behind its end sign there should be padding."""
+    """A row that has ended goes on writing; after its end sign there should be padding."""
     logits = every_place(model, src)
     return write(model, src, most, lambda written: logits(written)[:, -1], pads=False)
 
@@ -405,7 +405,7 @@ def start_kept(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 @greedy.mistake
 def end_sign_lost(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """The end signs are missing; each row should hold its own, and padding only behind it."""
+    """The end signs are missing; each row should hold its own, and padding only after it."""
     tokens = greedy.reference(model, src, most)
     return tokens.masked_fill(tokens == model.config.eos_id, model.config.pad_id)
 

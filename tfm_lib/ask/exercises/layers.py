@@ -18,7 +18,7 @@ AS_BUILT = "as your module begins"  # in place of a vector that the check loads
 @exercise(
     difficulty=1,
     minutes=4,
-    trains="what norms do for a residual stream",
+    trains="how a sum of residuals grows",
     right="Behind norms the variance grows by a step a sub-layer, without them by a factor: a residual needs a norm.",
 )
 def growth() -> tuple[float, float]:
@@ -245,7 +245,7 @@ def axis_lost(width: int, eps: float = EPS) -> nn.Module:
 
 @norm.mistake
 def axis_of_variance_lost(width: int, eps: float = EPS) -> nn.Module:
-    """The mean keeps its axis; without `keepdim=True` the variance loses it, and stands under the wrong numbers."""
+    """The mean keeps its axis; without `keepdim=True` the variance loses it, and lands under the wrong numbers."""
     return Norm(width, lambda x: centered(x) / (x.var(-1, unbiased=False) + eps).sqrt())
 
 
@@ -292,7 +292,7 @@ def normed(x: Tensor) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="where a norm stands in pre-norm",
-    right="Nothing stands on the way around, from the words to the top; one norm at the end takes care of the size.",
+    right="No norm is on the way around, from the words to the top; one norm at the end takes care of the size.",
     cases=deep_stacks,
 )
 def prenorm(x: Tensor, weights: list[Tensor]) -> Tensor:
@@ -342,7 +342,7 @@ def each_sum_normed_too(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 @prenorm.mistake
 def first_layer_alone(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """Only your first layer runs: does `return` stand in the loop?"""
+    """Only your first layer runs: is `return` inside the loop?"""
     return prenorm.reference(x, weights[:1])
 
 

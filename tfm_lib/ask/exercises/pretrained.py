@@ -27,25 +27,25 @@ def undone(order: Tensor) -> Tensor:
 
 @undone.mistake
 def the_same_again(order: Tensor) -> Tensor:
-    """The order itself undoes only swaps of two; ask where 0, 1, 2 stand in it."""
+    """The order itself undoes only swaps of two; ask where 0, 1, 2 are in it."""
     return order
 
 
 @undone.mistake
 def from_behind(order: Tensor) -> Tensor:
-    """That is the order read from behind; ask where 0, 1, 2 stand in it."""
+    """That is the order read backward; ask where 0, 1, 2 are in it."""
     return order.flip(0)
 
 
 @undone.mistake
 def sorted_order(order: Tensor) -> Tensor:
-    """That is the order, sorted, which is 0, 1, 2 and so on; wanted are the places where they stood."""
+    """That is the order, sorted, which is 0, 1, 2 and so on; what is wanted is where they were."""
     return order.sort().values
 
 
 @undone.mistake
 def largest_first(order: Tensor) -> Tensor:
-    """You ask for the place of the largest number first; begin with that of 0."""
+    """You ask for the position of the largest number first; begin with that of 0."""
     return order.argsort(descending=True)
 
 
@@ -154,13 +154,13 @@ def bart_size(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int
 
 @bart_size.mistake
 def no_offset_or_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """You lack 4 d: the two rows too many in each table of positions, or the norm behind each embedding."""
+    """You lack 4 d: the two rows too many in each table of positions, or the norm after each embedding."""
     return counted(vocab, d, d_ff, layers, positions - 2)
 
 
 @bart_size.mistake
 def neither_offset_nor_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """You lack 8 d: each table of positions has two rows too many, and a norm stands behind each embedding."""
+    """You lack 8 d: each table of positions has two rows too many, and there is a norm after each embedding."""
     return counted(vocab, d, d_ff, layers, positions - 4)
 
 
@@ -178,13 +178,13 @@ def two_tables(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> in
 
 @bart_size.mistake
 def no_cross_attention(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """A decoder layer has two attentions, and a norm behind each."""
+    """A decoder layer has two attentions, and a norm after each."""
     return counted(vocab, d, d_ff, layers, positions, cross=0, norms=4)
 
 
 @bart_size.mistake
 def four_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """A decoder layer has three norms, one behind each of its sub-layers."""
+    """A decoder layer has three norms, one after each of its sub-layers."""
     return counted(vocab, d, d_ff, layers, positions, norms=4)
 
 
@@ -259,7 +259,7 @@ def last_too_late(logits: Tensor, step: int, steps: int, banned: list[int], firs
 
 @ruled.mistake
 def always_first(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """You force `first` at every step; only at step 0 it is the only choice."""
+    """You force `first` at every step; only at step 0 is it the only choice."""
     return ruled.reference(logits, 0 if step < steps - 1 else step, steps, banned, first, last)
 
 
@@ -370,7 +370,7 @@ def traces(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=15,
     trains="debugging by comparing",
-    right="Mend what stands right before it, and run again: most wrong loads are found in two or three rounds.",
+    right="Mend what comes right before it, and run again: most wrong loads are found in two or three rounds.",
     cases=traces,
 )
 def first_difference(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
@@ -382,7 +382,7 @@ def first_difference(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
 
 @first_difference.mistake
 def blind_to_nan(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
-    """NaN is greater than nothing, so `gap > limit` lets it pass; ask whether it is close, and negate that."""
+    """No comparison with NaN is true, so `gap > limit` lets it pass; ask whether it is close, and negate that."""
     for (name, a), (_, b) in zip(ours, theirs, strict=True):
         if a.shape != b.shape or (a - b).abs().max() > tolerance * a.abs().max():
             return name
@@ -400,7 +400,7 @@ def not_relative(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
 
 @first_difference.mistake
 def broadcast(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
-    """Where shapes differ, torch may stretch one to the other without a word: compare the shapes first."""
+    """Where shapes differ, torch may stretch one to the other without an error: compare the shapes first."""
     for (name, a), (_, b) in zip(ours, theirs, strict=True):
         if not (a - b).abs().max() <= tolerance * a.abs().max():
             return name
@@ -521,5 +521,5 @@ def counted_from_one() -> list[int]:
 
 @buckets.mistake
 def both_ways() -> list[int]:
-    """That is the encoder's: it has 16 buckets for either direction, the decoder all 32 for what lies behind."""
+    """That is the encoder's: it has 16 buckets for either direction, the decoder all 32 for what came before."""
     return [3, 10, 12, 15, 15]

@@ -427,7 +427,7 @@ def gates(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=15,
     trains="what the loss tells the gate",
-    right="The gate moves toward whoever knew better, and least where it stands wide open or tightly shut.",
+    right="The gate moves toward the side that knew better, and least where it is wide open or tightly shut.",
     cases=gates,
     tolerance=1e-3,
 )

@@ -72,7 +72,7 @@ def rows_of_words(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="the shift, with padding in the way",
-    right="Each place reads the token before the one that it names, and each row learns to stop behind its last word.",
+    right="Each position reads the token before the one it names, and each row learns to stop after its last word.",
     cases=rows_of_words,
     most_calls=8,
     without=("tolist", "item"),
@@ -86,13 +86,13 @@ def shift(words: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift.mistake
 def end_behind_the_padding(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your end sign stands behind the padding; it belongs right behind the last word of each row."""
+    """Your end sign comes after the padding; it belongs right after the last word of each row."""
     return F.pad(words, (1, 0), value=START_ID), F.pad(words, (0, 1), value=EOS_ID)
 
 
 @shift.mistake
 def all_padding_ends(words: Tensor) -> tuple[Tensor, Tensor]:
-    """All padding became end signs; a row ends once, right behind its last word, and the rest of it is padding."""
+    """All padding became end signs; a row ends once, right after its last word, and the rest of it is padding."""
     labels = F.pad(words, (0, 1), value=PAD_ID)
     return F.pad(words, (1, 0), value=START_ID), labels.masked_fill(labels == PAD_ID, EOS_ID)
 
@@ -126,7 +126,7 @@ def exchanged(words: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift.mistake
 def end_is_read(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your shorter rows let the decoder read the end sign. It names nothing after it, so padding should stand there."""
+    """Your shorter rows let the decoder read the end sign. It names nothing after it, so padding should be there."""
     row = F.pad(shift.reference(words)[1], (1, 0), value=START_ID)
     return row[:, :-1], row[:, 1:]
 
@@ -200,7 +200,7 @@ def over_at_the_first_mistake(follows: dict[str, str], row: list[str]) -> tuple[
 
 @forced_and_free.mistake
 def wherever_it_stands(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
-    """Your free run counts a word wherever it stands; it is right only at its own place."""
+    """Your free run counts a word wherever it is; it is right only at its own position."""
     forced, written = forced_and_free.reference(follows, row)[0], [row[0]]
     for _ in row[1:]:
         written.append(follows[written[-1]])
@@ -390,7 +390,7 @@ def last_mean_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) 
 
 @accumulated.mistake
 def first_piece_alone(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """Only the first piece's gradient is there: does `return` stand in the loop?"""
+    """Only the first piece's gradient is there: is `return` inside the loop?"""
     return gradient(weight, hidden[:1], labels[:1], [1 / sum(words_in(labels))])
 
 
@@ -554,21 +554,21 @@ def common_subsequence(ours: list[str] | str, theirs: list[str] | str) -> int:
 
 @rouge_l.mistake
 def words_in_any_order(summary: str, reference: str) -> float:
-    """You count the words in common in any order, which is ROUGE-1; here they must stand in the same order."""
+    """You count the words in common in any order, which is ROUGE-1; here they must be in the same order."""
     ours, theirs = summary.split(), reference.split()
     return 2 * (Counter(ours) & Counter(theirs)).total() / (len(ours) + len(theirs))
 
 
 @rouge_l.mistake
 def words_once_in_any_order(summary: str, reference: str) -> float:
-    """A set forgets how often a word stands there, and where; here words count as often as they stand, in order."""
+    """A set forgets how often a word occurs, and where; here words count as often as they occur, in order."""
     ours, theirs = set(summary.split()), set(reference.split())
     return 2 * len(ours & theirs) / (len(ours) + len(theirs))
 
 
 @rouge_l.mistake
 def without_a_gap(summary: str, reference: str) -> float:
-    """You look for words in one piece; between the words of a common subsequence others may stand."""
+    """You look for words in one piece; between the words of a common subsequence there may be others."""
     ours, theirs = summary.split(), reference.split()
     pieces = [ours[start:end] for start in range(len(ours)) for end in range(start + 1, len(ours) + 1)]
     found = [len(p) for p in pieces if any(theirs[i : i + len(p)] == p for i in range(len(theirs)))]

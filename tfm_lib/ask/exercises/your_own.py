@@ -53,7 +53,7 @@ def first(answer: Callable, **signs: int) -> dict[str, Any]:
     difficulty=2,
     minutes=12,
     trains="ids in, logits out",
-    right="The frame stands. From now on every part has something to be seen through.",
+    right="The frame is there. From now on every part has something to be seen through.",
     cases=vocabulary,
     call=first,
 )
@@ -87,7 +87,7 @@ def second(answer: Callable, **signs: int) -> dict[str, Any]:
     difficulty=3,
     minutes=25,
     trains="a decoder that sees its past and no more",
-    right="Each place may be asked for its next word, all at once, and none can cheat.",
+    right="Each position may be asked for its next word, all at once, and none can cheat.",
     cases=vocabulary,
     call=second,
 )
@@ -97,7 +97,7 @@ def past(**signs: int) -> Found:
 
 @past.mistake
 def sees_itself_coming(**signs: int) -> Found:
-    """Each place sees one word too many, the very next one: the diagonal is `tril(0)`."""
+    """Each position sees one word too many, the very next one: the diagonal is `tril(0)`."""
     return sick_of("causality.off_by_one")
 
 
@@ -115,13 +115,13 @@ def upside_down(**signs: int) -> Found:
 
 @past.mistake
 def sees_one_word(**signs: int) -> Found:
-    """A place uses its own word only. Does it look back, at all that stands before it?"""
+    """A position uses its own word only. Does it look back, at all that comes before it?"""
     return sick_of("causality.blind")
 
 
 @past.mistake
 def heads_merged_across(**signs: int) -> Found:
-    """Heads are split or merged by a bare view or reshape, and words mix: `transpose(1, 2)` has to stand between."""
+    """Heads are split or merged by a bare view or reshape, and words mix: a `transpose(1, 2)` belongs between."""
     return sick_of("causality.axes")
 
 
@@ -155,7 +155,7 @@ def padding_seen(**signs: int) -> Found:
 
 @reads.mistake
 def words_hidden(**signs: int) -> Found:
-    """Your mask hides the words and shows the padding: it is the other way round."""
+    """Your mask hides the words and shows the padding: it should be the other way around."""
     return sick_of("padding.inverted")
 
 
@@ -281,7 +281,7 @@ def writes(**signs: int) -> Found:
 
 @writes.mistake
 def first_place(**signs: int) -> Found:
-    """You choose from the logits of the first place; those of the last place tell what comes next."""
+    """You choose from the logits of the first position; those of the last one say what comes next."""
     return sick_of(writes="first place")
 
 
@@ -293,7 +293,7 @@ def start_kept(**signs: int) -> Found:
 
 @writes.mistake
 def past_the_end(**signs: int) -> Found:
-    """A text that has ended goes on: behind its end sign there should be padding."""
+    """A text that has ended goes on: after its end sign there should be padding."""
     return sick_of(writes="past the end")
 
 
@@ -355,7 +355,7 @@ def largest_change(model: nn.Module, src: Tensor, tgt: Tensor, upto: int) -> flo
 
 @leaks.mistake
 def the_word_itself(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You compare the changed place, too, which may see itself: compare the places before it."""
+    """You compare the changed position, too, which may see itself: compare those before it."""
     return largest_change(model.eval(), src, tgt, tgt.shape[1]) > 1e-5
 
 
@@ -367,19 +367,19 @@ def with_dice(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
 
 @leaks.mistake
 def first_place_alone(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You look at the first place alone; a place that sees one word too many is farther behind."""
+    """You look at the first position alone; one that sees a word too many comes later."""
     return largest_change(model.eval(), src, tgt, 1) > 1e-5
 
 
 @leaks.mistake
 def other_way_round(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """Your answer is turned round: a leak is where something moves."""
+    """Your answer is the wrong way around: a leak is where something moves."""
     return not leaks.reference(model, src, tgt)
 
 
 @leaks.mistake
 def always_well(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You found no leak in a model that has one: is the changed word another one, and which places do you compare?"""
+    """You found no leak in a model that has one: is the changed word another one? Which positions do you compare?"""
     return False
 
 
@@ -405,7 +405,7 @@ def padding_in_attention() -> Diagnoses:
 
 @with_report.mistake
 def softmax_of_attention() -> Diagnoses:
-    """The softmax of attention is right; patient 3 has one too many, behind the last map."""
+    """The softmax of attention is right; patient 3 has one too many, after the last map."""
     return {1: "decode", 2: "encode", 3: "attend", 4: "embed"}
 
 
@@ -439,7 +439,7 @@ def seven_and_eight() -> Diagnoses:
 
 @without_report.mistake
 def a_leak_in_eight() -> Diagnoses:
-    """The loss of patient 8 falls as if the answer stood in the question, and yet no logit sees the future."""
+    """The loss of patient 8 falls as if the answer were in the question, and yet no logit sees the future."""
     return {5: "no positions", 6: "source ignored", 7: "shared layers", 8: "future seen"}
 
 
@@ -488,13 +488,13 @@ def names(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @names.mistake
 def table_once(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Your one table stands under three names there: both embeddings and the output."""
+    """Your one table has three names there: both embeddings and the output."""
     return renamed(state, OURS, TABLES[:1])
 
 
 @names.mistake
 def layers_left_out(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Between the side and the number of the layer there stands the word `layers`."""
+    """Between the side and the number of the layer comes the word `layers`."""
     return {name.replace(".layers.", "."): tensor for name, tensor in renamed(state, OURS, TABLES).items()}
 
 
