@@ -148,7 +148,7 @@ def reformer(lesson: SimpleNamespace) -> Iterator[Comparison]:
             lesson.lsh_attention(query, value, rotations, chunk),
             theirs(query * WIDTH**0.5),
             theirs(query),
-            "without that factor: it divides the scores by the root, as transformers does not",
+            "scores divided by the root, which transformers does not do",
         )
 
 

@@ -40,6 +40,7 @@ FONT = Path(distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regul
 REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
+LENGTHS = re.compile(r"^\*Reading: .*$", re.MULTILINE)  # of a lesson, under its title
 TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
 CARD, MACHINE = "architecture.png", "machine.png"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
@@ -75,7 +76,10 @@ def read_lesson(text: str) -> NotebookNode:
         else:
             prepare(cell)
         if cell is book.cells[0]:
-            cells.append(aside(f"This page is to read. To change the code and do the exercises, {run}."))
+            to_read, rest = aside(f"This page is to read. To change the code and do the exercises, {run}."), ""
+            if lengths := LENGTHS.search(cell.source):  # what follows may speak of running cells
+                cell.source, rest = cell.source[: lengths.end()], cell.source[lengths.end() :].strip()
+            cells += [to_read, new_markdown_cell(rest)] if rest else [to_read]
     book.cells = cells
     return book
 

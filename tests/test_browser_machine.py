@@ -167,6 +167,35 @@ def test_what_cannot_be_read_is_named_and_leaves_the_last_answer(browser, tmp_pa
         assert root.locator("path").count() > 10
 
 
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_story_is_whole_and_its_marks_lie_under_its_words(browser, tmp_path, viewport):
+    """Once the box was lower than a long story, which then slid away from its marks."""
+    with opened(browser, tmp_path, machine(), viewport) as root:
+        box = root.locator("textarea")
+        for text in ("flood", "donation", "fire", NOBODY + " " + NOBODY):
+            if text in ("flood", "donation", "fire"):
+                root.locator("select").first.select_option(label=text)
+                wait(root)
+            else:
+                box.fill(text)
+            assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1, text
+            sheet = root.locator(".tfm-under").bounding_box()
+            assert sheet["height"] == pytest.approx(box.bounding_box()["height"], abs=2), text
+
+
+def test_what_a_missing_part_changed_is_marked(browser, tmp_path):
+    with opened(browser, tmp_path, machine()) as root:
+        whole = wait(root)["texts"]
+        root.get_by_label("residuals", exact=True).check(force=True)
+        broken = wait(root)
+        kinds = root.locator(".tfm-word-row button:visible").evaluate_all("all => all.map(word => word.dataset.kind)")
+        texts = broken["texts"]
+        more = [t for t, text in enumerate(texts) if texts[: t + 1].count(text) > whole.count(text)]
+        other = [t for t in more if t != broken["place"]]
+        assert other and [t for t, kind in enumerate(kinds) if kind == "other"] == other
+        assert "Without residuals it writes" in root.locator(".tfm-words").inner_text()
+
+
 def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(browser, tmp_path):
     with opened(browser, tmp_path, machine()) as root:
         words, press = root.locator(".tfm-word-row button:visible"), root.get_by_role("button", name="write it")

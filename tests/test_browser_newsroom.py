@@ -58,6 +58,9 @@ def test_the_menus_say_what_stands_in_the_text_and_change_it_there(browser, tmp_
         assert text.input_value() == changed == shown(root)["story"]
         assert " ".join(shown(root)["summary"]) == "popescu steals 60 jewels in lima on monday [eos]"
         assert chosen(root, "story") == "your own"
+        menu(root, "story").select_option("theft")
+        menu(root, "story").select_option(label="your own")  # the text is ready to be replaced
+        assert text.evaluate("area => [area.selectionStart, area.selectionEnd - area.value.length]") == [0, 0]
         menu(root, "where").select_option("Tampa")
         assert root.locator("mark").all_inner_texts() == ["Tampa"]
         type_story(root, "Anytwo. Two of them. Then six: SIXTEEN came to lima, Sundays and all.")

@@ -303,6 +303,26 @@ def search(page, words="positional") -> list[str]:
     return [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
 
 
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["wide", "narrow"])
+def test_a_link_to_a_section_leads_there(tab, viewport):
+    """Once the page grew on the smooth way, as controls came to life, and the way ended in another section."""
+    page = tab(viewport)
+    for path, section in [(0, "what-did-it-really-learn"), (2, "a-query-that-may-see-nothing"), (8, "questions")]:
+        page.goto("about:blank")
+        page.goto(f"{lesson_pages()[path]}#{section}")
+        page.wait_for_timeout(1500)
+        top = page.locator(f"#{section}").evaluate("section => section.querySelector('h2').getBoundingClientRect().top")
+        assert 0 <= top < 150, (section, top)
+
+
+def test_the_contents_make_room_for_what_was_chosen(tab):
+    page = tab(PHONE)
+    page.goto(lesson_pages()[1])
+    page.locator("label.toc-header-icon:visible, label[for=__toc]:visible").first.click()
+    page.locator(".toc-drawer a", has_text="Exercises").first.click()
+    assert not page.locator("#__toc").is_checked()
+
+
 def test_search_finds_sections(tab, host):
     page = tab()
     page.goto("docs/symbols.html")

@@ -39,7 +39,7 @@ SWITCHED = {
     "scaling": ("scaling", "scaling", "01", "Scores are four times as large now, so each head looks at fewer words."),
     "residuals": (
         "residuals",
-        "the ways around",
+        "residuals",
         "05",
         "Each layer now replaces what came in, instead of adding to it.",
     ),

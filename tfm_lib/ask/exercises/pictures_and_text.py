@@ -318,7 +318,7 @@ def all_gated(x: Tensor, looked: Tensor, gate: Tensor) -> Tensor:
     difficulty=1,
     minutes=4,
     trains="the baseline for a score",
-    right="Compare with this number, not with 1 in 72: who sees colors and sizes has no merit in the rest.",
+    right="Compare with this number, not with 1 in 72: whoever sees only colors and sizes gets the rest by luck.",
 )
 def by_guessing() -> float:
     return 1 / 6

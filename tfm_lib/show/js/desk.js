@@ -9,7 +9,8 @@
 function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader = "The model") {
   const ready = Object.entries(stories).map(([name, text]) => [text, name]);
   const choose = menu("story", [...ready, [null, "your own"]], null, (text) => {
-    if (text !== null) set(area, { value: text });
+    if (text === null) area.select();
+    else set(area, { value: text });
     take(text !== null);
   });
   const area = element("textarea", { rows: 3, spellcheck: "false", oninput: () => take(false) });

@@ -18,8 +18,8 @@ function machine(root, data) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0, playing = null, written = Infinity; // written: how many words of the headline are there by now
 
-  const desk = storyDesk(data, plainVocabulary(data.pieces), (story) => {
-    if (story !== state.story) turn({ story, chosen: [] });
+  const desk = storyDesk(data, plainVocabulary(data.pieces), (story, fresh) => {
+    if (story !== state.story) turn({ story, chosen: [], ...(fresh ? { place: 0 } : {}) });
     else if (root.shown) show();
   }, "The plain model");
   const sheet = ribbonSheet(desk.area, plainVocabulary(data.pieces), data.most, (place) => turn({ place }));
@@ -43,6 +43,7 @@ function machine(root, data) {
   set(which, { hidden: true });
   const stranger = button("a name that nobody has", () => {
     set(desk.area, { value: data.name });
+    state.place = 0;
     desk.area.dispatchEvent(new Event("input", { bubbles: true }));
   });
   const role = choice("model", models, models[0][0], (model) => turn({ model, chosen: [] }));
@@ -115,7 +116,10 @@ function machine(root, data) {
       name, p: step.probs[i], chosen: run.tokens[place] === step.best[i],
       press: () => turn({ chosen: [...run.tokens.slice(0, place), step.best[i]], place }),
     })));
-    sheet.show(run, place, Math.min(written, texts.length));
+    const whole = off && shipped[state.model] ? runOf({ ...state, off: "", kind: "" }) : run;
+    const often = (words, text) => words.filter((word) => word === text).length;
+    const other = texts.map((text, t) => often(texts.slice(0, t + 1), text) > often(whole.texts, text));
+    sheet.show(run, place, Math.min(written, texts.length), other);
     const called = part.names.length > 1 ? part.names.find(([name]) => name === off)[1] : "";
     why.replaceChildren(part.why, lessonLink(part.lesson));
     if (playing) return; // it says so once, at the end
@@ -123,14 +127,19 @@ function machine(root, data) {
     const story = storyTokens(state.story), best = step.weights.indexOf(Math.max(...step.weights));
     let message = off ? `Without ${called || part.says} it writes “${run.text}”` : `It writes “${run.text}”`;
     if (off && shipped[state.model]) {
-      const before = runOf({ ...state, off: "", kind: "" });
-      message += before.text === run.text ? ", as before." : `; whole it writes “${before.text}”.`;
+      message += whole.text === run.text ? ", as before." : `; whole it writes “${whole.text}”.`;
     } else message += ".";
     if (off && state.model === models[0][0]) {
       message += ` Of ${data.count} test stories it then writes ${percent(measured[off])} exactly right; whole, ` +
         `${percent(measured[""])}.`;
     }
-    message += ` Word ${place + 1}, “${texts[place]}”, has a probability of ${percent(step.p)}`;
+    if (state.beams > 1 && shipped[state.model]) {
+      const greedy = runOf({ ...state, beams: 1, temperature: 0 }).text;
+      message += ` With 1 beam it writes ${greedy === run.text ? "the same" : `“${greedy}”`}. Beams draw nothing, so the ` +
+        "temperature rests.";
+    }
+    const end = texts[place] === "[eos]" ? ", the sign that ends it," : ",";
+    message += ` Word ${place + 1}, “${texts[place]}”${end} has a probability of ${percent(step.p)}`;
     message += step.weights[best] ? `, and looks most at “${story[best]}” (${decimal(step.weights[best])}).` : ".";
     const copied = texts.filter((_, t) => steps[t].copied);
     if (state.model !== models[0][0]) message += ` Copied: ${copied.length ? quotedList(copied) : "nothing"}.`;
@@ -196,8 +205,8 @@ function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams,
 const INKS = ["blue", "vermilion", "green", "purple", "olive", "teal", "crimson"].map((ink) => `var(--tfm-${ink})`);
 
 /**
- * A story to type in, and a headline of `most` words below it, with ribbons between them: `show(run, place, count)`
- * draws the first so many words. area: the field of the story, under which lie its words, to be found by the ribbons.
+ * A story to type in, and a headline of `most` words below it, with ribbons between them: `show(run, place, count,
+ * other)` draws the first so many words, and underlines those that the whole model does not write. area: the field of the story, under which lie its words, to be found by the ribbons.
  */
 function ribbonSheet(area, vocabulary, most, press) {
   const under = element("div", { class: "tfm-under", "aria-hidden": "true" });
@@ -242,11 +251,11 @@ function ribbonSheet(area, vocabulary, most, press) {
     }));
   }
 
-  made.show = (run, place, count) => {
+  made.show = (run, place, count, other) => {
     drawn = { run, place, count };
     lay();
     headline.show(run.texts.slice(0, count).map((text, t) => ({
-      text, kind: t === place ? "chosen" : run.steps[t].copied ? "copied" : null,
+      text, kind: t === place ? "chosen" : other[t] ? "other" : run.steps[t].copied ? "copied" : null,
       style: `border-bottom-color: ${INKS[t % INKS.length]}`, title: text === "[eos]" ? "the end of the headline" : null,
     })));
     words.forEach((word, s) =>
