@@ -279,6 +279,17 @@ def test_a_report_survives_json_and_prints_in_lines():
     assert isinstance(report.findings[0], Finding) and report.tried == ["shapes", "causality"]
 
 
+@pytest.mark.parametrize("rows", [9, 23])
+def test_an_embedding_with_too_few_rows_is_named_and_nothing_else(rows):
+    """Once ids that it did not know were taken for padding that is turned round, or for axes."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(rows, 8), nn.Linear(8, 24))
+    report = checkup(lambda tokens: model(tokens), vocab_size=24, pad_id=0, module=model)
+    assert report.exit_code == 2 and not report.findings
+    assert "ids from 0 to 23" in report.problem or "from 0 to 23, it raised IndexError" in report.problem
+    assert "correct vocab_size, or the embedding" in report.problem
+
+
 def command(tmp_path, *words):
     call = [sys.executable, "-m", "tfm_lib", "checkup", *words]
     path = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "", "OMP_NUM_THREADS": "1"}
@@ -301,7 +312,12 @@ def test_the_command_ends_with_0_or_1_or_2(tmp_path):
 @pytest.mark.parametrize(
     ("text", "target", "told"),
     [
-        ("1 / 0", "a_model:build", "ZeroDivisionError"),
+        ("1 / 0", "a_model:build", "ZeroDivisionError: division by zero (a_model.py, line 1)"),
+        ("def build():\n    open('no file')", "a_model:build", "(a_model.py, line 2)"),
+        ("", "no_model:build", "No module named 'no_model'; run it from the folder of the module"),
+        ("import no_library", "a_model:build", "(a_model.py, line 1)"),
+        ("def build():\n    print", "a_model:build", "gave None; is its return missing?"),
+        ("build = lambda: (print, {}, 3)", "a_model:build", "gave 3 things"),
         ("raise SystemExit(3)", "a_model:build", "__main__"),
         ("", "a_model:build", "AttributeError"),
         ("", "a_model", "module:name"),

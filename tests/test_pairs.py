@@ -74,8 +74,14 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.csv", b'article,summary\na,b\na,"b\na,b\n', "after line 2: not CSV .*quotes there"),
         ("a.csv", b'article,summary\na,"b\n', "after line 0: not CSV .*quotes there"),
         ("a.csv", b"article,summary\na,\xff\n", "line 2: not UTF-8"),
+        ("a.csv", b"PK\x03\x04\x14", "a zip file, as workbooks of Excel are; save the sheet as CSV, UTF-8"),
+        (
+            "a.csv",
+            b"a text that is long enough to be cut off here,b\n1,2\n",
+            "there are: a text that is long enough.{,20}…",
+        ),
         ("a.parquet", b"PAR1 not really", "not Parquet .*write the file again"),
-        ("a.txt", GOOD, r"unknown ending; give a file that ends in \.jsonl, \.jsonl\.gz, \.csv, \.parquet"),
+        ("a.txt", GOOD, r"unknown ending; give a file that ends in \.jsonl, \.jsonl\.gz, \.csv, \.tsv, \.parquet"),
     ],
 )
 def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -83,6 +89,23 @@ def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, con
     with pytest.raises(ValueError, match=message) as error:
         read_pairs(tmp_path / name)
     assert str(error.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_cells_may_be_separated_by_what_a_spreadsheet_writes(tmp_path: Path, name: str, mark: str) -> None:
+    """Once each fix that an error proposed led to the next error."""
+    rows = [["body ", " subject"], ['"a, b"', "c"], [f'"d{mark} e"', "f"]]
+    (tmp_path / name).write_text("\r\n".join(mark.join(row) for row in rows), encoding="utf-8")
+    assert read_pairs(tmp_path / name, ("body", "subject")) == [Pair("a, b", "c"), Pair(f"d{mark} e", "f")]
+    (tmp_path / name).write_text(f"article{mark}summary\na{mark}b{mark}c\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="quote a text that holds (semicolons|tabs)"):
+        read_pairs(tmp_path / name)
+
+
+def test_one_field_is_not_both_text_and_summary(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="text and summary are both called article; name two fields"):
+        read_pairs(write(tmp_path / "a.jsonl", PAIRS), ("article", "article"))
 
 
 def test_a_parquet_of_wrong_columns_is_named_with_row(tmp_path: Path) -> None:

@@ -564,3 +564,14 @@ def test_a_published_model_writes_what_it_writes_in_transformers(name):
     assert ours.encode([text]).equal(src.input_ids)
     written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)
     assert ours.generate([text]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]
+
+
+def test_export_replaces_an_export_and_no_folder_of_others(tmp_path):
+    """Once it wrote over a README.md that was somebody's."""
+    model, vocabulary = newsroom_model()
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ValueError, match="holds other files; give a new folder"):
+        export(model, vocabulary, tmp_path, card="of the course `tfm_lib`")
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    for _ in range(2):
+        export(model, vocabulary, tmp_path / "new", card="of the course `tfm_lib`")

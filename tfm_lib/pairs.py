@@ -21,9 +21,10 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, fields: Sequence[str] = Pair._fields) -> list[Pair]:
-    """Read pairs from .jsonl, .jsonl.gz, .csv or .parquet with the fields `article` and `summary`.
+    """Read pairs from .jsonl, .jsonl.gz, .csv, .tsv or .parquet with the fields `article` and `summary`.
 
-    fields: how those two are called in the file. Others are ignored. Raises ValueError, with file, line and fix, for
+    fields: how those two are called in the file. Others are ignored. Cells of a table may be separated by semicolons
+    or tabs, where its first line has no comma. Raises ValueError, with file, line and fix, for
     anything that isn't such a pair.
     """
     path = Path(path)
@@ -32,6 +33,8 @@ def read_pairs(path: Path, fields: Sequence[str] = Pair._fields) -> list[Pair]:
         raise ValueError(f"{path}: unknown ending; give a file that ends in {', '.join(READERS)}")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; check the path")
+    if len({*fields}) < len(fields):
+        raise ValueError(f"text and summary are both called {fields[0]}; name two fields of {path}")
     pairs = [_pair(record, where, fields) for where, record in reader(path)]
     if not pairs:
         raise ValueError(f"{path}: no pairs in it; give each pair a line with the fields {' and '.join(fields)}")
@@ -43,7 +46,7 @@ def _pair(record: object, where: str, fields: Sequence[str]) -> Pair:
         raise ValueError(f"{where}: expected an object with {' and '.join(fields)}, got {type(record).__name__}")
     for field in fields:
         if field not in record:
-            have = ", ".join(map(str, record)) or "none"
+            have = ", ".join(name if len(name) < 40 else f"{name[:40]}…" for name in map(str, record)) or "none"
             raise ValueError(
                 f"{where}: the field {field} is missing (there are: {have}); add it, or say which ones hold text and "
                 f"summary: {option('fields', 'TEXT,SUMMARY')}"
@@ -70,6 +73,8 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith(b"PK\x03\x04"):
+                    raise ValueError(f"{path}: a zip file, as workbooks of Excel are; save the sheet as CSV, UTF-8")
                 yield f"{path}, line {number}", line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, line {number}: not UTF-8 ({error}); save the file as UTF-8") from error
@@ -91,16 +96,21 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
-    rows = csv.DictReader((line for _, line in _lines(path)), strict=True)
+    lines = (line for _, line in _lines(path))
+    header = next(lines, "")
+    mark = "," if "," in header else max(";\t", key=header.count)  # what Excel writes depends on the country
+    rows = csv.DictReader(chain([header], lines), delimiter=mark if mark in header else ",", strict=True)
+    held = {",": "commas", ";": "semicolons", "\t": "tabs"}[rows.reader.dialect.delimiter]
     whole = 0  # the line on which the last whole record ended
     records: list[tuple[str, object]] = []
     usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
     try:
+        rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
         for row in rows:
             whole = rows.line_num
             where = f"{path}, line {whole}"
             if None in row or None in row.values():
-                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds commas")
+                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds {held}")
             records.append((where, row))
     except csv.Error as error:
         raise ValueError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error
@@ -120,7 +130,13 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:
         raise ValueError(f"{path}: not Parquet ({error}); write the file again") from error
 
 
-READERS = {".jsonl": _read_jsonl, ".jsonl.gz": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+READERS = {
+    ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+}
 
 
 class Splits(NamedTuple):

@@ -4,6 +4,8 @@ import importlib
 import inspect
 import os
 import sys
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from torch import nn
@@ -26,13 +28,16 @@ def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: b
         thing = getattr(importlib.import_module(module), name)
         built = thing() if _builds(thing) else thing
     except Exception as error:
-        return Report(problem=f"{target} raised {short(error)}; run it from the folder of the module")
+        return Report(problem=f"{target} raised {short(error)}{_where(error, module)}")
     except SystemExit as end:
         return Report(
             problem=f"{target} ended Python with {end.code!r}; put what it runs behind __name__ == '__main__'"
         )
     finally:
         sys.path.remove(os.getcwd())
+    if built is None or (isinstance(built, tuple) and len(built) != 2):
+        gave = "None; is its return missing?" if built is None else f"{len(built)} things"
+        return Report(problem=f"{target} gave {gave}; return the model, or the model and a dict")
     model, given = built if isinstance(built, tuple) and len(built) == 2 else (built, {})
     if not isinstance(given, dict):
         return Report(problem=f"{target} gave {type(given).__name__} beside the model; give a dict, as {{'pad_id': 0}}")
@@ -48,6 +53,14 @@ def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: b
     if said["vocab_size"] is None:
         return Report(problem="how many ids does it know? give --vocab-size")
     return checkup(model, **said)
+
+
+def _where(error: Exception, module: str) -> str:
+    """What helps to find an error: the folder of a module that is missing, and otherwise the line in this folder."""
+    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+        return "; run it from the folder of the module"
+    own = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).parent == Path.cwd()]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def _builds(thing: Any) -> bool:

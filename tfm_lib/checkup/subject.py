@@ -1,4 +1,4 @@
-"""The model under examination, as a black box: ids in, logits out, whatever its conventions are."""
+"""The model under examination, as a closed box: ids in, logits out, whatever its conventions are."""
 
 import inspect
 import time
@@ -158,8 +158,16 @@ class Subject:
         try:
             with torch.no_grad():
                 out = scores(self.raw(tgt, src), self.vocab_size)
+            with torch.no_grad():
+                last = self.words[-1:]
+                self.raw(last.expand(BATCH, length), last.expand(BATCH, SOURCE))
         except OutOfTime:
             raise
+        except IndexError as error:
+            raise NotExaminable(
+                f"given {asked} from 0 to {self.vocab_size - 1}, it raised {short(error)}; an embedding seems to have "
+                "fewer rows: correct vocab_size, or the embedding"
+            ) from None
         except Exception as error:
             raise NotExaminable(
                 f"given {asked}, it raised {short(error)}; give a function that takes such ids and returns logits, "

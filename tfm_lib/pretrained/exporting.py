@@ -58,9 +58,18 @@ def export(
     }
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; give a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not _exported(folder):
+        raise ValueError(f"{folder} holds other files; give a new folder, by {option('out', 'FOLDER')}")
     for name, content in files.items():
         write_whole(folder / name, content)
     return folder
+
+
+def _exported(folder: Path) -> bool:
+    """Whether what lies there was written by `export`, which may replace it."""
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else None
+    return text is not None and ("of the course `tfm_lib`" in text or not text.strip())
 
 
 def without_head(model: CopyingTransformer, vocabulary: Vocabulary) -> tuple[Transformer, Vocabulary]:
