@@ -60,7 +60,7 @@ LESSONS = (
     Lesson("07", "training_on_toy_summaries", "Training on toy summaries", "How does it learn\nto summarize?",
            "gray", 29, 88, (0, 2), ("06",)),
     Lesson("08", "decoding", "Decoding", "How does it\nchoose words?",
-           "gray", 28, 96, (0, 3), ("07",)),
+           "gray", 29, 96, (0, 3), ("07",)),
     Lesson("09", "speed", "Speed", "Where does the time go,\nand what saves it?",
            "gray", 29, 66, (1, 3), ("08",)),
     Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
