@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
+from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 import pytest
@@ -160,6 +161,27 @@ progress()"""
     assert verdict.locator("b").first.evaluate("e => getComputedStyle(e).color") == "rgb(209, 69, 59)"
     kept.get_by_role("link", name=expect).click()
     page.locator(".jp-NotebookPanel:visible").get_by_role("heading", name="Exercise 1: one word in a crowd").wait_for()
+
+
+def test_a_lesson_link_of_a_control_leads_beside_its_notebook_after_a_reload_too(page, lab):
+    """JupyterLab's address then names a folder, and a relative link would miss the lessons."""
+    sub = lab.folder / "sub folder"
+    sub.mkdir(exist_ok=True)
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": None, "outputs": []}
+    about = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    (sub / "own.ipynb").write_text(json.dumps({"cells": [cell], "metadata": about, "nbformat": 4, "nbformat_minor": 5}))
+    page.goto(f"{lab.url}/lab/tree/sub%20folder/own.ipynb?token={lab.token}&reset")
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
+    page.keyboard.insert_text("from tfm_lib.show.machine import machine\nmachine()")
+    page.keyboard.press("Control+Enter")
+    link = page.locator(".tfm-machine a.tfm-lesson").first
+    link.wait_for()
+    page.evaluate("history.replaceState(null, '', '/lab/tree/elsewhere')")
+    with page.context.expect_page() as opened:
+        link.click()
+    assert urlparse(opened.value.url).path == f"/lab/tree/sub%20folder/{NAMES[7]}.ipynb"
+    opened.value.close()
 
 
 def code_cells(path: Path) -> list[dict]:

@@ -64,15 +64,15 @@ def test_a_wrong_choice_is_explained_and_the_reader_chooses_again(page):
 
 
 def test_the_score_counts_right_answers_and_those_at_the_first_try(page):
-    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try."
+    assert page.verdict == "Score: 0 of 3 right, 0 at the first try."
     page.choose(0, "A")
-    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try."
+    assert page.verdict == "Score: 0 of 3 right, 0 at the first try."
     page.choose(0, "B")
     page.choose(2, "B")
-    assert page.verdict == "Score: 2 of 3 answered, 1 at the first try."
+    assert page.verdict == "Score: 2 of 3 right, 1 at the first try."
     page.choose(2, "A")  # curious what is wrong with it
     assert page.comment(2).startswith("✗ A is not it")
-    assert page.verdict == "Score: 2 of 3 answered, 1 at the first try."
+    assert page.verdict == "Score: 2 of 3 right, 1 at the first try."
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_what_was_chosen_is_there_after_a_reload_until_the_reader_begins_anew(pa
         page.choose(question, letter)
     page.root.page.reload()
     page.root.page.wait_for_function("document.querySelector('.tfm-control').shown")
-    assert page.verdict == "Score: 1 of 3 answered, 0 at the first try."
+    assert page.verdict == "Score: 1 of 3 right, 0 at the first try."
     assert [page.marks(question) for question in range(3)] == [["A", "B ✓", "C ✗"], ["A ✗", "B", "C"], ["A", "B", "C"]]
     assert page.comment(0).startswith("✓ B is right.") and page.comment(1).startswith("✗ A is not it.")
     page.begin_anew().click()
-    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try."
+    assert page.verdict == "Score: 0 of 3 right, 0 at the first try."
     assert page.comment(0) == page.comment(1) == "" and page.marks(0) == page.marks(1) == ["A", "B", "C"]
     assert page.begin_anew().is_disabled() and page.row(0, "A").evaluate("row => row === document.activeElement")
     page.root.page.reload()
@@ -125,7 +125,7 @@ def test_a_question_that_has_changed_is_asked_anew_and_the_others_are_not(browse
         write_page(tmp_path, quiz("01_x"))
         root.page.reload()
         root.page.wait_for_function("document.querySelector('.tfm-control').shown")
-        assert page.verdict == "Score: 1 of 2 answered, 1 at the first try." and page.marks(1) == ["A", "B", "C"]
+        assert page.verdict == "Score: 1 of 2 right, 1 at the first try." and page.marks(1) == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize("kept", ["{", "5", '"AB"', '{"KEY": 5}', '{"KEY": "AZ"}', '{"KEY": ["A"]}'])
@@ -136,7 +136,7 @@ def test_what_others_left_in_the_browser_does_no_harm(page, kept):
     page.root.page.evaluate("([place, kept]) => localStorage.setItem(place, kept)", [place, kept.replace("KEY", key)])
     page.root.page.reload()
     page.root.page.wait_for_function("document.querySelector('.tfm-control').shown")
-    assert page.verdict == "Score: 0 of 3 answered, 0 at the first try." and page.marks(0) == ["A", "B", "C"]
+    assert page.verdict == "Score: 0 of 3 right, 0 at the first try." and page.marks(0) == ["A", "B", "C"]
 
 
 def test_where_a_browser_keeps_nothing_the_quiz_runs(page):
@@ -144,7 +144,7 @@ def test_where_a_browser_keeps_nothing_the_quiz_runs(page):
     page.root.page.reload()
     page.root.page.wait_for_function("document.querySelector('.tfm-control').shown")
     page.choose(0, "B")
-    assert page.verdict == "Score: 1 of 3 answered, 1 at the first try."
+    assert page.verdict == "Score: 1 of 3 right, 1 at the first try."
 
 
 def test_it_is_answered_by_keyboard_alone(page):

@@ -120,6 +120,7 @@ def lab(args: argparse.Namespace) -> None:
     options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
     options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
     options += ["--LabApp.custom_css=True", "--Application.log_level=ERROR"]
+    options.append("--ServerApp.answer_yes=True")  # or Ctrl+C would ask, and go on without a word when nobody answers
     options.append("--KernelManager.transport_encryption=auto")  # else each kernel warns that it has none
     config_path = [os.environ.get("JUPYTER_CONFIG_PATH"), str(SETTINGS)]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, config_path))

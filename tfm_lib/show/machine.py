@@ -125,7 +125,8 @@ def _parts() -> list[dict[str, Any]]:
     model, _ = newsroom_model()
     names = {kind: [[kind, ""]] for kind in ("", *PARTS)}
     names["layer"] = [[name, _called(name)] for name in layer_names(model)]
-    names["head"] = [[name, _called(name)] for name in head_names(model)]
+    alone_first = sorted(head_names(model), key=lambda name: name.endswith("attention"))
+    names["head"] = [[name, _called(name)] for name in alone_first]
     return [
         {"kind": kind, "label": label, "says": says, "lesson": FILES[lesson], "why": why, "names": names[kind]}
         for kind, (label, says, lesson, why) in SWITCHED.items()

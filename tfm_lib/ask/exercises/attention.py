@@ -82,6 +82,13 @@ def scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @scaled.mistake
+def not_turned(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """You did not transpose the keys: the product ran only since there are as many keys as columns."""
+    columns = key if key.shape[-1] == key.shape[-2] else key.transpose(-2, -1)
+    return (query @ columns / sqrt(query.shape[-1])).softmax(-1) @ value
+
+
+@scaled.mistake
 def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Your weights sum to 1 over the queries; they should over the keys."""
     return (query @ key.transpose(-2, -1) / sqrt(query.shape[-1])).softmax(-2) @ value
@@ -89,7 +96,7 @@ def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @scaled.mistake
 def softmax_over_first(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Your softmax runs over the first axis: the queries, or the batch if there is one. It should over the keys."""
+    """Your softmax runs over the first axis: the queries, or the batch if there is one. It should run over the keys."""
     return (query @ key.transpose(-2, -1) / sqrt(query.shape[-1])).softmax(0) @ value
 
 

@@ -35,7 +35,7 @@ function lessonQuiz(root, { questions, onward }, keep) {
     const first = `${atOnce} of ${count} right at the first try`;
     const advice = `${first}: ${atOnce === count ? onward : "read this lesson"}.`;
     const opening = answered === count ? advice : `${answered} of ${count} answered.`;
-    const closing = `Score: ${solved} of ${count} answered, ${atOnce} at the first try.`;
+    const closing = `Score: ${solved} of ${count} right, ${atOnce} at the first try.`;
     set(score, { text: onward === null ? closing : opening });
     set(anew, { disabled: answered === 0 });
     root.shown = { answered, solved, atOnce };

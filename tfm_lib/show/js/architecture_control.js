@@ -25,7 +25,7 @@ function architectureControl(root, { story, opened, most, columns, shipped }) {
   });
   const title = element("div", { class: "tfm-title" }), name = element("code"), shape = element("div");
   const low = element("span"), bar = element("span", { class: "tfm-ramp" }), high = element("span");
-  const link = element("a"), map = heatMap("numbers of the box; arrow keys move", (row, column) => {
+  const link = element("a", { onclick: besideNotebook }), map = heatMap("numbers of the box; arrow keys move", (row, column) => {
     Object.assign(state, { row, column });
     show();
   });

@@ -156,12 +156,22 @@ function plainVocabulary(pieces) {
   return new Vocabulary({ model: { vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])) } });
 }
 
+/** Leads the link of an event to the notebook's folder: JupyterLab's own address is another one after a reload. */
+function besideNotebook({ currentTarget: link }) {
+  const config = document.getElementById("jupyter-config-data"), panel = link.closest(".jp-NotebookPanel");
+  const tab = panel && document.querySelector(`.lm-TabBar-tab[data-id="${panel.id}"]`);
+  const path = /^Path: (.*)$/m.exec(tab?.title ?? "")?.[1], file = link.getAttribute("href").split("/").at(-1);
+  if (!config || !path) return;
+  const base = JSON.parse(config.textContent).baseUrl, folder = path.split("/").slice(0, -1).map(encodeURIComponent);
+  set(link, { href: [`${base}lab/tree`, ...folder, file].join("/") });
+}
+
 /** A link to a lesson, from a page or a notebook. about: what it explains. */
 function lessonLink(lesson, about = "") {
   const top = document.documentElement.dataset.content_root; // of pages
   const href = top === undefined ? `${lesson}.ipynb` : `${top}notebooks/${lesson}.html`;
   const where = { href, target: top === undefined ? "_blank" : null };
-  return element("a", { class: "tfm-lesson", ...where }, `${about && `${about}: `}lesson ${lesson.slice(0, 2)}`);
+  return element("a", { class: "tfm-lesson", ...where, onclick: besideNotebook }, `${about && `${about}: `}lesson ${lesson.slice(0, 2)}`);
 }
 
 /**
