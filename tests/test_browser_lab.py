@@ -234,7 +234,7 @@ def answer(cell, questions, file: Path, quiz: str) -> None:
             expect(comment).to_contain_text(f"{choice.letter} {said}")
             expect(comment).to_contain_text(words_of(why))
         chosen[question.key] = wrong.letter + right.letter
-    score = re.compile(f"{count} of {count} answered, 0 at|0 of {count} right at")
+    score = re.compile(f"{count} of {count} right, 0 at|0 of {count} right at")
     expect(cell.get_by_role("status")).to_have_text(score)
     end = time.monotonic() + ANSWERING  # the kernel hears of a choice only when it is done with the one before
     while load_answers(file).get(quiz) != chosen:

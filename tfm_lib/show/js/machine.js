@@ -18,8 +18,8 @@ function machine(root, data) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0, playing = null, written = Infinity; // written: how many words of the headline are there by now
 
-  const desk = storyDesk(data, plainVocabulary(data.pieces), (story, fresh) => {
-    if (story !== state.story) turn({ story, chosen: [], ...(fresh ? { place: 0 } : {}) });
+  const desk = storyDesk(data, plainVocabulary(data.pieces), (story) => {
+    if (story !== state.story) turn({ story, chosen: [] });
     else if (root.shown) show();
   }, "The plain model");
   const sheet = ribbonSheet(desk.area, plainVocabulary(data.pieces), data.most, (place) => turn({ place }));
