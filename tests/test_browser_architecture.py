@@ -114,17 +114,19 @@ def test_it_says_what_it_writes_which_words_it_lacks_and_which_stories_it_cannot
         assert press(root, "encoder")["shape"] == [72, 128]
 
 
-@pytest.mark.parametrize(("page_name", "ending"), [("page.html", ".html"), ("lab.htm", ".ipynb")])
-def test_every_box_leads_to_its_lesson_on_a_page_and_in_a_notebook(browser, tmp_path, page_name, ending):
-    file = write_page(tmp_path, architecture_control(MODEL, VOCABULARY)).rename(tmp_path / page_name)
+@pytest.mark.parametrize(("folder", "ending"), [("notebooks/", ".html"), ("", ".ipynb")], ids=["page", "notebook"])
+def test_every_box_leads_to_its_lesson_on_a_page_and_in_a_notebook(browser, tmp_path, folder, ending):
+    file = write_page(tmp_path, architecture_control(MODEL, VOCABULARY))
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(file.as_uri())
         page.wait_for_function("document.querySelector('.tfm-control').shown")
+        if folder:  # pages say where they stand
+            page.evaluate("document.documentElement.dataset.content_root = ''")
         for box in [box for column in boxes(MODEL.config).values() for box in column]:
             press(page.locator(".tfm-control"), box.name)
             link = page.get_by_role("link")
-            assert link.get_attribute("href") == f"{box.lesson}{ending}"
+            assert link.get_attribute("href") == f"{folder}{box.lesson}{ending}"
             assert link.inner_text() == f"explained in lesson {box.lesson[:2]}"
             assert (ROOT / "notebooks" / f"{box.lesson}.ipynb").is_file()
             assert (link.get_attribute("target") == "_blank") == (ending == ".ipynb")  # no kernel is left by a click

@@ -289,6 +289,8 @@ def test_next_leads_through_the_course_and_previous_back(tab, host):
     page = tab()
     page.goto("")
     for path in lesson_pages():
+        page.locator("a.next-page").scroll_into_view_if_needed()
+        page.wait_for_timeout(500)  # what is near comes to life, and may move the link
         page.click("a.next-page")
         assert page.url == host + path
     page.click("a.prev-page")

@@ -286,7 +286,7 @@ def test_an_embedding_with_too_few_rows_is_named_and_nothing_else(rows):
     model = nn.Sequential(nn.Embedding(rows, 8), nn.Linear(8, 24))
     report = checkup(lambda tokens: model(tokens), vocab_size=24, pad_id=0, module=model)
     assert report.exit_code == 2 and not report.findings
-    assert "ids from 0 to 23" in report.problem or "from 0 to 23, it raised IndexError" in report.problem
+    assert "from 0 to 23, it raised IndexError" in report.problem
     assert "correct vocab_size, or the embedding" in report.problem
 
 

@@ -95,12 +95,14 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
         yield where, record
 
 
+MARKS = {",": "commas", "\t": "tabs", ";": "semicolons"}  # between cells: what Excel writes depends on the country
+
+
 def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
     lines = (line for _, line in _lines(path))
     header = next(lines, "")
-    mark = "," if "," in header else max(";\t", key=header.count)  # what Excel writes depends on the country
-    rows = csv.DictReader(chain([header], lines), delimiter=mark if mark in header else ",", strict=True)
-    held = {",": "commas", ";": "semicolons", "\t": "tabs"}[rows.reader.dialect.delimiter]
+    mark = next((mark for mark in MARKS if mark in header), ",")
+    rows = csv.DictReader(chain([header], lines), delimiter=mark, strict=True)
     whole = 0  # the line on which the last whole record ended
     records: list[tuple[str, object]] = []
     usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
@@ -110,7 +112,7 @@ def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
             whole = rows.line_num
             where = f"{path}, line {whole}"
             if None in row or None in row.values():
-                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds {held}")
+                raise ValueError(f"{where}: not as many cells as the header; quote a text that holds {MARKS[mark]}")
             records.append((where, row))
     except csv.Error as error:
         raise ValueError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error

@@ -35,10 +35,12 @@ def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: b
         )
     finally:
         sys.path.remove(os.getcwd())
-    if built is None or (isinstance(built, tuple) and len(built) != 2):
-        gave = "None; is its return missing?" if built is None else f"{len(built)} things"
-        return Report(problem=f"{target} gave {gave}; return the model, or the model and a dict")
-    model, given = built if isinstance(built, tuple) and len(built) == 2 else (built, {})
+    if built is None:
+        return Report(problem=f"{target} gave None; is its return missing?")
+    parts = built if isinstance(built, tuple) else (built, {})
+    if len(parts) != 2:
+        return Report(problem=f"{target} gave {len(parts)} things; return the model, or the model and a dict")
+    model, given = parts
     if not isinstance(given, dict):
         return Report(problem=f"{target} gave {type(given).__name__} beside the model; give a dict, as {{'pad_id': 0}}")
     wanted = inspect.signature(checkup).parameters

@@ -8,6 +8,7 @@ from tfm_lib.checkpoints import State
 from tfm_lib.model import Transformer
 from tfm_lib.scoring import LABELS
 
+COURSE = "the course `tfm_lib`"  # by this a folder is known to be one that `export` wrote
 USE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -36,7 +37,7 @@ def card(
         f"An encoder-decoder Transformer of {parameters:,} parameters that writes a summary of a text: "
         f"{config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model} with "
         f"{config.num_heads} heads, {config.vocab_size:,} tokens. It reads {config.max_length} tokens of a text at "
-        "most, in lower case, and was trained from scratch with `make train` of the course `tfm_lib`.",
+        f"most, in lower case, and was trained from scratch with `make train` of {COURSE}.",
     ]
     lines += ["", remark] if remark else []
     lines += ["", "## How to use it", "", USE.format(folder=folder)]

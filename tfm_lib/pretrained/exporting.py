@@ -11,6 +11,7 @@ from tfm_lib.copying import CopyingTransformer
 from tfm_lib.errors import option
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer
+from tfm_lib.pretrained.card import COURSE
 from tfm_lib.pretrained.generation import Generation
 from tfm_lib.pretrained.names import SHARED, TABLES, halves, reordered, their_config, theirs
 from tfm_lib.pretrained.tokenizer import SentencePieceVocabulary, TokenizerVocabulary
@@ -69,7 +70,7 @@ def _exported(folder: Path) -> bool:
     """Whether what lies there was written by `export`, which may replace it."""
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else None
-    return text is not None and ("of the course `tfm_lib`" in text or not text.strip())
+    return text is not None and (COURSE in text or not text.strip())
 
 
 def without_head(model: CopyingTransformer, vocabulary: Vocabulary) -> tuple[Transformer, Vocabulary]:

@@ -25,7 +25,7 @@ function architectureControl(root, { story, opened, most, columns, shipped }) {
   });
   const title = element("div", { class: "tfm-title" }), name = element("code"), shape = element("div");
   const low = element("span"), bar = element("span", { class: "tfm-ramp" }), high = element("span");
-  const link = element("a", { onclick: besideNotebook }), map = heatMap("numbers of the box; arrow keys move", (row, column) => {
+  const link = element("a"), map = heatMap("numbers of the box; arrow keys move", (row, column) => {
     Object.assign(state, { row, column });
     show();
   });
@@ -80,11 +80,7 @@ function architectureControl(root, { story, opened, most, columns, shipped }) {
     set(low, { text: view.signed ? decimal(-limit) : "0" });
     set(high, { text: limit === 1 ? "1" : decimal(limit) });
     set(bar, { "data-signed": String(view.signed) });
-    const page = location.pathname.endsWith(".html");
-    set(link, {
-      href: `${box.lesson}${page ? ".html" : ".ipynb"}`, target: page ? null : "_blank",
-      text: `explained in lesson ${box.lesson.slice(0, 2)}`,
-    });
+    set(link, { ...leadingTo(box.lesson), text: `explained in lesson ${box.lesson.slice(0, 2)}` });
     map.show(view, row, column, reading);
     say(`${named}. ${box.about} ${reading}`, {
       box: box.name, shape: sizes, tensor: view.tensor, head: state.head, row, column, value: value ?? 0,

@@ -290,3 +290,20 @@ async function onPage(controls, root, weights) {
   const shipped = Object.fromEntries(wanted.map((one, i) => [one, loaded[i]]));
   controls[name](root, { ...data, shipped, load: weights }, keep);
 }
+
+/** What makes a link lead to a lesson: on a page to its page, in a notebook to the file beside it. */
+function leadingTo(lesson) {
+  const top = document.documentElement.dataset.content_root; // of pages
+  const href = top === undefined ? `${lesson}.ipynb` : `${top}notebooks/${lesson}.html`;
+  return { href, target: top === undefined ? "_blank" : null, onclick: besideNotebook };
+}
+
+/** Leads the link of an event to the notebook's folder: JupyterLab's own address is another one after a reload. */
+function besideNotebook({ currentTarget: link }) {
+  const config = document.getElementById("jupyter-config-data"), panel = link.closest(".jp-NotebookPanel");
+  const tab = panel && document.querySelector(`.lm-TabBar-tab[data-id="${panel.id}"]`);
+  const path = /^Path: (.*)$/m.exec(tab?.title ?? "")?.[1], file = link.getAttribute("href").split("/").at(-1);
+  if (!config || !path) return;
+  const base = JSON.parse(config.textContent).baseUrl, folder = path.split("/").slice(0, -1).map(encodeURIComponent);
+  set(link, { href: [`${base}lab/tree`, ...folder, file].join("/") });
+}

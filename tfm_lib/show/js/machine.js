@@ -156,22 +156,10 @@ function plainVocabulary(pieces) {
   return new Vocabulary({ model: { vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])) } });
 }
 
-/** Leads the link of an event to the notebook's folder: JupyterLab's own address is another one after a reload. */
-function besideNotebook({ currentTarget: link }) {
-  const config = document.getElementById("jupyter-config-data"), panel = link.closest(".jp-NotebookPanel");
-  const tab = panel && document.querySelector(`.lm-TabBar-tab[data-id="${panel.id}"]`);
-  const path = /^Path: (.*)$/m.exec(tab?.title ?? "")?.[1], file = link.getAttribute("href").split("/").at(-1);
-  if (!config || !path) return;
-  const base = JSON.parse(config.textContent).baseUrl, folder = path.split("/").slice(0, -1).map(encodeURIComponent);
-  set(link, { href: [`${base}lab/tree`, ...folder, file].join("/") });
-}
-
 /** A link to a lesson, from a page or a notebook. about: what it explains. */
 function lessonLink(lesson, about = "") {
-  const top = document.documentElement.dataset.content_root; // of pages
-  const href = top === undefined ? `${lesson}.ipynb` : `${top}notebooks/${lesson}.html`;
-  const where = { href, target: top === undefined ? "_blank" : null };
-  return element("a", { class: "tfm-lesson", ...where, onclick: besideNotebook }, `${about && `${about}: `}lesson ${lesson.slice(0, 2)}`);
+  const text = `${about && `${about}: `}lesson ${lesson.slice(0, 2)}`;
+  return element("a", { class: "tfm-lesson", ...leadingTo(lesson) }, text);
 }
 
 /**
@@ -216,7 +204,8 @@ const INKS = ["blue", "vermilion", "green", "purple", "olive", "teal", "crimson"
 
 /**
  * A story to type in, and a headline of `most` words below it, with ribbons between them: `show(run, place, count,
- * other)` draws the first so many words, and underlines those that the whole model does not write. area: the field of the story, under which lie its words, to be found by the ribbons.
+ * other)` draws the first so many words, with another ground those that the whole model does not write. area: the field
+ * of the story, under which lie its words, to be found by the ribbons.
  */
 function ribbonSheet(area, vocabulary, most, press) {
   const under = element("div", { class: "tfm-under", "aria-hidden": "true" });
