@@ -1,12 +1,13 @@
-"""What holds a sentence to its claim: its numbers, its direction, its links, and the committed lists."""
+"""What holds a sentence to its claim: its numbers, its direction, its links, and what a change loses."""
 
 import json
 
 import pytest
 import torch
 
-from tests.proof import author, lists, references
+from tests.proof import author, lists, references, roundings
 from tests.proof.cells import code, markdown, notebook, write
+from tests.proof.lint import prose_findings
 from tests.proof.numbers import numbers_in
 from tests.proof.order import order_findings
 from tests.proof.prose import sentences
@@ -257,30 +258,76 @@ def test_a_section_that_is_not_there_is_named(course):
     assert "no section 3 in this lesson" in finding
 
 
-# ---- lists
+# ---- values that depend on rounding
 
 
-def test_a_list_has_each_claim_and_each_right_answer(tmp_path, monkeypatch):
-    asked = markdown(
-        "**Which?**\n\n- A: this\n- B: that\n\n<details><summary>Answer</summary>\n\n**B.** Because.\n\n"
-        "- A: Never.\n\n</details>"
-    )
+@pytest.mark.parametrize(
+    ("prose", "wrong"),
+    [
+        ("It takes 64 to 65<!-- claim (range: 63.9..64.6): 60 < x < 70 -->.", ""),
+        ("It keeps 44 to 47 %<!-- claim (range: 0.44..0.47): 0.4 < share < 0.5 -->.", ""),
+        ("It is about 64<!-- claim (range: 63.1..66): 60 < x < 70 -->.", ""),
+        ("It is 64<!-- claim (range: 63.9..64.4): 60 < x < 70 -->.", "so its sentence gives this range"),
+        ("It is about 64<!-- claim (range: 58..66): 50 < x < 70 -->.", "so its sentence gives this range"),
+        ("It takes 62 to 65<!-- claim (range: 63.9..64.6): 60 < x < 70 -->.", "so its sentence gives this range"),
+        ("It takes 64 to 65<!-- claim (range: 63.9..64.6): 64 < x < 70 -->.", "must hold for all of its range"),
+        ("It takes 65 to 64<!-- claim (range: 64.6..63.9): 60 < x < 70 -->.", "first number must be the smaller one"),
+    ],
+)
+def test_a_sentence_gives_the_range_that_was_seen(prose, wrong):
+    found = " ".join(prose_findings(prose))
+    assert wrong in found if wrong else not found
+
+
+def test_a_range_is_no_number_to_be_met_and_values_outside_of_it_are_named():
+    [sentence] = sentences("It takes 62 to 63<!-- claim (range: 62..63): 60 < x < 70 -->.")
+    assert findings(sentence, kernel, tight=True) == []
+    assert list(roundings.out_of_range(sentence, kernel)) == [
+        "It takes 62 to 63.\n`x` is 64.13, outside of the range 62..63: widen it"
+    ]
+
+
+# ---- what a change loses
+
+ASKED = (
+    "**Which?**\n\n- A: this\n- B: that\n\n<details><summary>Answer</summary>\n\n**B.** Because.\n\n"
+    "- A: Never.\n\n</details>"
+)
+
+
+def claiming(prose: str, question: str = ASKED):
+    asked = markdown(question)
     asked.metadata["tags"] = ["question"]
-    book = notebook(
-        markdown("# T\n\nIt is 5 <!-- claim (10 %): x == 5 --> or more<!-- claim (bound: y): x > 4 -->."), asked
-    )
-    assert lists.listing(book) == (
-        "cell-0 | claim (10 %) | It is 5 or more. | x == 5\ncell-0 | claim (bound) | It is 5 or more. | x > 4\n"
-        "cell-1 | answer | Which? | B: that\n"
-    )
-    monkeypatch.setattr(lists, "ROOT", tmp_path)
-    monkeypatch.setattr(lists, "LISTS", tmp_path)
-    lesson = tmp_path / "notebooks" / "01_x.ipynb"
-    (tmp_path / "01_x.txt").write_text(lists.listing(book))
-    assert list(lists.list_findings(lesson, book)) == []
-    book.cells[1].source = asked.source.replace("A: this\n- B: that", "A: that\n- B: this")
-    [finding] = lists.list_findings(lesson, book)
-    assert "-cell-1 | answer | Which? | B: that\n+cell-1 | answer | Which? | B: this" in finding
+    return notebook(markdown(prose), asked)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("It is 5<!-- claim: 4.9 < x < 5.1 -->.", "Now it is 5<!-- claim: 4.95 < x < 5.05 -->.", []),
+        ("It is 5<!-- claim: 4.9 < x < 5.1 -->.", "It is 5.", ["lost: It is 5. | claim: 4.9 < x < 5.1"]),
+        (
+            "It is 91 %<!-- claim: 0.905 < x < 0.915 -->.",
+            "It is over 60 %<!-- claim (bound: any draw): x > 0.6 -->.",
+            ["weaker: It is 91 %. | claim: 0.905 < x < 0.915 | is now claim (bound): x > 0.6"],
+        ),
+        ("It is 5<!-- claim: x == 5 -->.", "It is 5<!-- claim: 4 < x < 6 -->.", ["weaker: "]),
+        ("It is 5<!-- claim: 4 < x < 6 -->.", "It is 5<!-- claim (10 %): 4 < x < 6 -->.", ["weaker: "]),
+        ("It is 5<!-- claim: 4 < x < 6 -->.", "It is 4 to 5<!-- claim (range: 4.1..5): 4 < x < 6 -->.", ["weaker: "]),
+        ("It is 6<!-- arithmetic: 2 * 3 == 6 -->.", "It is 6<!-- cited: them -->.", ["lost: "]),
+    ],
+)
+def test_claims_that_are_lost_or_weaker_are_named(before, after, said):
+    found = list(lists.differences(claiming(before), claiming(after)))
+    assert len(found) == len(said)
+    assert all(map(str.startswith, found, said)), found
+
+
+def test_an_answer_that_changed_is_named():
+    turned = ASKED.replace("A: this\n- B: that", "A: that\n- B: this")
+    assert list(lists.differences(claiming("", ASKED), claiming("", turned))) == [
+        "answer: Which? | was that | is now this"
+    ]
 
 
 # ---- all at once

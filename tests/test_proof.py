@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import os
 import subprocess
 import sys
@@ -285,7 +284,7 @@ def test_sound_prose_passes(prose):
         ("The title is new.<!-- was: old-title -->", "is for `make stamp`"),
         ("It is 6<!-- arithmetic: 3 * 3 == 6 -->.", "is false"),
         ("It is 6<!-- arithmetic: v == 6 -->.", "is no arithmetic"),
-        ("It is 0.5<!-- claim (bound): v < 0.5 -->.", "with `(10 %)` or `(bound: REASON)`"),
+        ("It is 0.5<!-- claim (bound): v < 0.5 -->.", "with `(10 %)`, `(bound: REASON)` or `(range: LOW..HIGH)`"),
         ("Text\n<!-- claim: v == 1 --> more", "a claim begins the line"),
         ("- <!-- claim: v == 1 --> more", "a claim begins the line"),
         ("It is one <!-- claim: v == 1 -->, and more", "the space before a comment shows before a mark"),
@@ -432,18 +431,27 @@ def test_the_reasons_are_named(monkeypatch):
     assert "numpy is 0.0.1, the lock has 2." in reasons
 
 
-def test_outputs_of_another_makers_processor_are_not_compared(monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "PROCESSORS", tmp_path / "processors.json")
-    environment.PROCESSORS.write_text('{"01_a": "Mine", "02_b": "Theirs"}')
-    monkeypatch.setattr(environment, "processor", lambda: "Mine")
-    assert [environment.made_here(name) for name in ("01_a", "02_b", "03_c")] == [True, False, True]
-    environment.note_processor("02_b")
-    assert environment.made_here("02_b")
+def test_a_rounding_replaces_the_pins_and_another_name_is_refused(monkeypatch):
+    monkeypatch.setenv("MKL_CBWR", "SSE4_2")
+    monkeypatch.delenv("TFM_ROUNDING")
+    assert environment.variables()["MKL_CBWR"] == "AVX2"
+    assert "MKL_CBWR" not in environment.variables("best")
+    assert environment.variables("threads")["OMP_NUM_THREADS"] == "2"
+    monkeypatch.setenv("TFM_ROUNDING", "compatible")
+    assert environment.variables()["MKL_CBWR"] == "COMPATIBLE"
+    with pytest.raises(ValueError, match="one of default, avx2, best, compatible, threads, perturbed, got 'avx'"):
+        environment.variables("avx")
 
 
-def test_every_lesson_of_the_table_of_processors_is_there():
-    made_on = json.loads(environment.PROCESSORS.read_text(encoding="utf-8"))
-    assert set(made_on) <= {path.stem for path in (environment.ROOT / "notebooks").glob("*.ipynb")}
+def test_a_perturbed_model_is_another_one_and_the_same_one_every_time():
+    built = "import torch; torch.manual_seed(0); print(torch.nn.Linear(3, 3).weight.double().sum().item())"
+    start = f"import runpy; runpy.run_path({str(environment.ROOT / 'tests/proof/perturbed.py')!r}); "
+    plain, *perturbed = (
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for code in (built, start + built, start + built)
+    )
+    assert perturbed[0] == perturbed[1]
+    assert 0 < abs(plain - perturbed[0]) < 1e-5
 
 
 def test_this_process_has_one_thread_and_no_gpu():

@@ -1,7 +1,8 @@
 """The commands of authors.
 
 python -m tests.proof.author check [FILE ...]     executes lessons, says all that has to be mended, writes nothing
-python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed, and lists
+python -m tests.proof.author claims [FILE ...]    says which claims are lost or weaker than at the last commit
+python -m tests.proof.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
 python -m tests.proof.author stamp [FILE ...]     writes badges, first cells, folds, and the numbers in links to lessons
 """
 
@@ -24,9 +25,10 @@ from tests import links
 from tests.proof import environment, lint, references, values
 from tests.proof.anatomy import anatomy_findings
 from tests.proof.cells import METADATA, code_cells, read, tags, write
+from tests.proof.claims import operands
 from tests.proof.folds import fold, fold_findings
 from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
-from tests.proof.lists import list_findings, list_of, listing
+from tests.proof.lists import changes as changed_claims
 from tests.proof.outputs import clean, difference
 from tests.proof.prose import sentences
 from tests.proof.references import WAS, missing_sections, renumber, stale_links
@@ -42,9 +44,12 @@ class LessonFailed(Exception):
 
 
 def execute(
-    book: NotebookNode, folder: Path, read_prose: Callable[[NotebookNode, Evaluate], None] | None = None
+    book: NotebookNode,
+    folder: Path,
+    read_prose: Callable[[NotebookNode, Evaluate], None] | None = None,
+    rounding: str = "",
 ) -> NotebookNode:
-    """A copy of the notebook, executed in a new kernel of this environment.
+    """A copy of the notebook, executed in a new kernel of this environment, under this one of its roundings.
 
     `read_prose` is called with each Markdown cell where it stands, and with what evaluates expressions there.
     Raises LessonFailed if a cell fails, unless it is tagged raises-exception.
@@ -55,7 +60,8 @@ def execute(
         fresh, km=kernel, timeout=TIMEOUT, record_timing=False, resources={"metadata": {"path": str(folder)}}
     )
     client.reset_execution_trackers()
-    with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL):
+    env = environment.variables(rounding)
+    with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL, env=env):
         for place, cell in enumerate(fresh.cells):
             if cell.cell_type == "markdown" and read_prose:
                 read_prose(cell, beside_code(lambda expressions: ask(client, expressions), book, place))
@@ -128,22 +134,19 @@ def lessons(paths: list[Path]) -> int:
             changes.append("which cells are folded")
         if changes:
             write(path, book)
-            if path.is_relative_to(environment.ROOT):
-                environment.note_processor(path.stem)
-        if list(list_findings(path, book)):
-            list_of(path).write_text(listing(book), encoding="utf-8")
-            changes.append(f"its list of claims, {list_of(path).name}")
         news = "written, since these changed: " + "; ".join(changes) if changes else "nothing changed"
         print(f"{path.name}: {news} ({time.monotonic() - started:.0f} s)", flush=True)
     return failed
 
 
 def check(path: Path) -> Iterator[tuple[str, str, str]]:
-    """All that has to be mended in a lesson, executed once: the cell's id, a kind, and what is wrong."""
+    """All that has to be mended in a lesson, executed once: the cell's id, a kind, and what is wrong.
+
+    Of the kind "bound" are the bounds that it states, beside their values: they are to be looked at.
+    """
     book = read(path)
     for kind, of_book in BOOK.items():
         yield from (("", kind, finding) for finding in of_book(book))
-    yield from (("", "list", finding.partition("\n")[0]) for finding in list_findings(path, book))
     yield from (("", "anatomy", finding) for finding in anatomy_findings(book))
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
         for kind, of_prose in PROSE.items():
@@ -159,6 +162,9 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
             for finding in findings(sentence, evaluate, tight=True) if sentence.checks else []:
                 kind = "claim" if "\nIts claim" in finding else "loose"
                 claimed.append((cell.id, kind, finding))
+            for note in (note for note in sentence.checks if note.bound):
+                [shown] = evaluate([operands(note.content)[0]])
+                claimed.append((cell.id, "bound", f"`{note.content}`, and it is {shown.text}, since: {note.bound}"))
 
     try:
         fresh = execute(book, path.parent, read_prose)
@@ -177,12 +183,12 @@ def check_all(paths: list[Path]) -> int:
     for path in paths:
         counts: Counter[str] = Counter()
         for cell, kind, finding in check(path):
-            counts[kind] += 1
+            counts[kind] += kind != "bound"
             short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
             print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
         notes = [n for c in read(path).cells if c.cell_type == "markdown" for s in sentences(c.source) for n in s.notes]
         claims, bounds = sum(n.kind == "claim" for n in notes), sum(bool(n.bound) for n in notes)
-        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common()) or "nothing to mend"
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count) or "nothing to mend"
         print(f"{path.name}: {kinds}; claims: {claims}, of them {bounds} bounds", flush=True)
         total += counts
     for kind in MEND.keys() & total.keys():
@@ -217,10 +223,10 @@ def stamp_all(paths: list[Path], texts: list[Path]) -> None:
 def main(arguments: list[str]) -> int | str:
     """Runs a command; returns what the process ends with."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.author", description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["check", "lessons", "stamp"])
+    parser.add_argument("command", choices=["check", "claims", "lessons", "stamp"])
     parser.add_argument("files", nargs="*", type=Path, help="lessons; all of notebooks/ if none is named")
     options = parser.parse_args(arguments)
-    paths = options.files or sorted((environment.ROOT / "notebooks").glob("*.ipynb"))
+    paths = [path.resolve() for path in options.files] or sorted((environment.ROOT / "notebooks").glob("*.ipynb"))
     if missing := [str(path) for path in paths if not path.is_file()]:
         return f"There is no file {', '.join(missing)}."
     if options.command == "stamp":
@@ -228,6 +234,13 @@ def main(arguments: list[str]) -> int | str:
             stamp_all(paths, [] if options.files else [text for text in links.TEXTS if text.suffix == ".md"])
         except ValueError as error:
             return str(error)
+        return 0
+    if options.command == "claims":
+        for path in paths:
+            print(
+                "\n".join(f"{path.stem[:2]} {change}" for change in changed_claims(path))
+                or f"{path.stem[:2]} as it was"
+            )
         return 0
     environment.settle()
     if reasons := environment.why_not_compared():

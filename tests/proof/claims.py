@@ -48,6 +48,7 @@ class Bounds:
     intervals: tuple[tuple[float, float], ...]
     lows: frozenset[float] = frozenset()  # what something has to be above
     highs: frozenset[float] = frozenset()
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)  # of each compared expression
 
     def enclose(self, number: float) -> bool:
         """True if the claim names `number`, or keeps something between two bounds around it."""
@@ -125,6 +126,9 @@ class _Reader(ast.NodeVisitor):
         for left, operator, right in zip(operands, node.ops, operands[1:], strict=False):
             if isinstance(operator, ast.Gt | ast.GtE):
                 left, right = right, left
+            elif isinstance(operator, ast.Eq) and (value := constant(right)) is not None:
+                self.ends[ast.dump(left)] = _Ends(value, value)
+                continue
             elif not isinstance(operator, ast.Lt | ast.LtE):
                 continue
             low, high = constant(left), constant(right)
@@ -187,8 +191,9 @@ def bounds(expression: str) -> Bounds:
     """The numbers that a claim holds its sentence to."""
     reader = _Reader()
     reader.visit(ast.parse(expression.strip(), mode="eval"))
-    ends = [(e.low, e.high) for e in reader.ends.values() if math.isfinite(e.low) and math.isfinite(e.high)]
-    return Bounds(frozenset(reader.values), tuple(ends), frozenset(reader.lows), frozenset(reader.highs))
+    ends = {part: (e.low, e.high) for part, e in reader.ends.items()}
+    closed = tuple(pair for pair in ends.values() if all(map(math.isfinite, pair)))
+    return Bounds(frozenset(reader.values), closed, frozenset(reader.lows), frozenset(reader.highs), ends)
 
 
 def operands(expression: str) -> list[str]:

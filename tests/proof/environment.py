@@ -1,6 +1,5 @@
-"""When committed outputs are compared, and what every kernel finds in its environment."""
+"""When committed outputs are compared, and what every kernel finds in its environment: how it rounds, above all."""
 
-import json
 import os
 import platform
 import re
@@ -33,38 +32,42 @@ DECIDE_OUTPUTS = [
     "networkx",  # whose docstrings lesson 11 reads, beside those of numpy, scipy, pandas and matplotlib
 ]
 
-
-# Lessons whose outputs were made on a processor of one maker: another one's differ in the last digits of a sum, and a
-# training carries that on. Of a lesson that is not named here the outputs are the same on all.
-PROCESSORS = ROOT / "tests/processors.json"
-
-
-def processor() -> str:
-    """The maker of this one, as Linux calls it; empty elsewhere."""
-    try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    found = re.search(r"^vendor_id\s*: (\S+)", told, re.MULTILINE)
-    return found[1] if found else ""
-
-
-def made_here(lesson: str) -> bool:
-    """Whether the outputs of a lesson were made on a processor like this one."""
-    made_on = json.loads(PROCESSORS.read_text(encoding="utf-8"))
-    return made_on.get(lesson, processor()) == processor()
+# How sums are rounded: the instructions of ATen's kernels (which draw random numbers, too), of MKL's matrix products
+# and of oneDNN's convolutions. MKL obeys fully on Intel's processors only.
+PINNED = "avx2"
+PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+# What TFM_ROUNDING may put in the place of the pins.
+ROUNDINGS: dict[str, dict[str, str]] = {
+    "default": {"ATEN_CPU_CAPABILITY": "default"},
+    PINNED: PINS,
+    "best": {},
+    "compatible": PINS | {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+    "threads": PINS | {"OMP_NUM_THREADS": "2"},
+    "perturbed": PINS | {"PYTHONSTARTUP": str(ROOT / "tests/proof/perturbed.py")},
+}
 
 
-def note_processor(lesson: str) -> None:
-    """Keep that the outputs of a lesson were made on this processor."""
-    made_on = json.loads(PROCESSORS.read_text(encoding="utf-8")) | {lesson: processor()}
-    PROCESSORS.write_text(json.dumps(dict(sorted(made_on.items())), indent=1) + "\n", encoding="utf-8")
+def variables(rounding: str = "") -> dict[str, str]:
+    """The environment of this process, changed so that outputs repeat: of a kernel, of a worker.
+
+    rounding: one of ROUNDINGS; by default the one that TFM_ROUNDING names, or the pinned one.
+    Raises ValueError for another name.
+    """
+    rounding = rounding or os.environ.get("TFM_ROUNDING") or PINNED
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"TFM_ROUNDING must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
+    kept = {variable for switch, variable in SPECIAL.items() if os.environ.get(switch) == "1"}
+    inherited = {name: value for name, value in os.environ.items() if name not in {*PINS, "PYTHONSTARTUP"}}
+    settled = {name: value for name, value in ONE_KIND.items() if name not in kept}
+    return inherited | settled | {"TFM_ROUNDING": rounding} | ROUNDINGS[rounding]
 
 
 def settle() -> None:
-    """Gives this process, and with it its kernels, the environment in which outputs repeat."""
-    kept = {variable for switch, variable in SPECIAL.items() if os.environ.get(switch) == "1"}
-    os.environ.update({name: value for name, value in ONE_KIND.items() if name not in kept})
+    """Gives this process, and with it its kernels, that environment. Torch reads it when it is imported."""
+    wanted = variables()
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update(wanted)
 
 
 def locked_versions(lock: str) -> dict[str, Version]:

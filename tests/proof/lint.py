@@ -14,7 +14,7 @@ from tests.proof.claims import Bounds, ClaimError, bounds, check_arithmetic, che
 from tests.proof.folds import TITLE, fold_findings
 from tests.proof.numbers import numbers_in
 from tests.proof.order import order_findings
-from tests.proof.prose import COMMENT, EXACT_FORM, Sentence, comments, mask, sentences
+from tests.proof.prose import COMMENT, EXACT_FORM, Note, Sentence, comments, mask, sentences
 from tests.proof.references import bare_references
 from tests.proof.stamp import is_setup, repository, setup_source
 from tests.proof.values import worked_out
@@ -215,9 +215,9 @@ def form_findings(source: str) -> Iterator[str]:
             yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
         elif not EXACT_FORM.fullmatch(comment):
             yield (
-                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with `(10 %)` or `(bound: "
-                "REASON)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION -->` nor `<!-- cited: SOURCE -->` "
-                "on one line, with just these spaces"
+                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with `(10 %)`, "
+                "`(bound: REASON)` or `(range: LOW..HIGH)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION "
+                "-->` nor `<!-- cited: SOURCE -->` on one line, with just these spaces"
             )
     if "-->" in masked:
         yield "a `-->` stands outside a comment; no claim may hold one, since it ends the comment"
@@ -277,6 +277,8 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
             held.append(Bounds(frozenset(worked_out(claim)), ()))
             continue
         held.append(bounds(claim))
+        if note.seen:
+            yield from (f"the claim `{claim}` of {sentence.text!r} {why}" for why in range_findings(sentence, note))
         numbers = sentence.numbers_anywhere
         near = sentence.numbers_of(note)
         stated = [number.text for number in near if number.measured or re.search(r"\d", number.text)]
@@ -292,6 +294,23 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
     for number in sentence.numbers:
         if number.measured and not any(_any_enclosed([number], claim) for claim in held):
             yield f"{number.text!r} is measured, and no claim checks it: {sentence.text!r}. {MEND}"
+
+
+def range_findings(sentence: Sentence, note: Note) -> Iterator[str]:
+    """A claim whose value depends on rounding encloses the range that was seen, and its sentence says this range."""
+    low, high = note.seen
+    if not low < high:
+        yield f"names the range {low:g}..{high:g}, whose first number must be the smaller one"
+    if not (bounds(note.content).enclose(low) and bounds(note.content).enclose(high)):
+        yield f"must hold for all of its range {low:g}..{high:g}: widen its bounds"
+    stated = [number for number in sentence.numbers_of(note) if number.counts]
+    scales = (1, 100) if stated and len(stated[-1].values) > 1 else (1,)  # in "44 to 47 %" both are percent
+    as_range = len(stated) > 1 and any(stated[-2].is_of(s * low) and stated[-1].is_of(s * high) for s in scales)
+    if not as_range and not (stated and stated[-1].about and stated[-1].is_of(low) and stated[-1].is_of(high)):
+        yield (
+            f"was seen in {low:g}..{high:g}, so its sentence gives this range (0.011 to 0.013) or, where 5 % cover it, "
+            "one number after *about*"
+        )
 
 
 def _any_enclosed(numbers: list, claim: Bounds) -> bool:

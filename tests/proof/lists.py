@@ -1,62 +1,78 @@
-"""What a lesson claims, as a list in a file of its own: a claim that is lost or weakened shows as a change there.
+"""What lessons no longer claim as they did at the last commit: claims lost or weaker, answers that changed.
 
-Each claim has a line: cell | kind | the sentence as readers see it | expression. Each question has one, too, with its
-right choice. `make lessons` writes the lists; the lint of a lesson compares.
+A claim is found again by what it compares. It is weaker if its bounds are wider, or if its kind allows more.
 """
 
-import difflib
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 
-from tests.proof.cells import tags
+from tests.proof.cells import read, tags
+from tests.proof.claims import bounds, operands
 from tests.proof.environment import ROOT
-from tests.proof.prose import sentences
-
-LISTS = ROOT / "tests" / "claims"
-MOST = 160  # letters of a sentence
+from tests.proof.prose import Note, sentences
 
 
-def list_of(lesson: Path) -> Path:
-    """Where the list of a lesson lies."""
-    return LISTS / f"{lesson.stem}.txt"
+def changes(lesson: Path) -> Iterator[str]:
+    """What is lost, weaker or answered otherwise in a lesson than in the last commit, a line each."""
+    name = lesson.resolve().relative_to(ROOT).as_posix()
+    shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    if shown.returncode == 0:  # else the lesson is new, and nothing of it can be lost
+        yield from differences(nbformat.v4.reads(shown.stdout), read(lesson))
 
 
-def listing(book: NotebookNode) -> str:
-    """The list of a lesson's claims and answers, a line each."""
-    lines = []
+def differences(old: NotebookNode, new: NotebookNode) -> Iterator[str]:
+    """How the claims and answers of a notebook became fewer, weaker or different."""
+    now = _claims(new)
+    for text, before in _claims(old):
+        same = [note for _, note in now if _compared(note) == _compared(before)]
+        if not same:
+            yield f"lost: {text} | {before.label}: {before.content}"
+        elif all(_weaker(note, before) for note in same):
+            yield f"weaker: {text} | {before.label}: {before.content} | is now {same[0].label}: {same[0].content}"
+    answered = dict(_answers(new))
+    for question, answer in _answers(old):
+        if answered.get(question) != answer:
+            yield f"answer: {question} | was {answer} | is now {answered.get(question, 'not asked')}"
+
+
+def _claims(book: NotebookNode) -> list[tuple[str, Note]]:
+    cells = (cell for cell in book.cells if cell.cell_type == "markdown")
+    return [(sentence.text, note) for cell in cells for sentence in sentences(cell.source) for note in sentence.notes]
+
+
+def _compared(note: Note) -> tuple[str, ...]:
+    """What finds a claim again where its bounds or its sentence changed."""
+    return tuple(sorted(operands(note.content))) or (note.content,) if note.kind == "claim" else (note.content,)
+
+
+def _weaker(note: Note, before: Note) -> bool:
+    if note.content != before.content and note.kind == "claim":
+        ends, ends_before = bounds(note.content).ends, bounds(before.content).ends
+        for part, (low, high) in ends_before.items():
+            low_now, high_now = ends.get(part, (float("-inf"), float("inf")))
+            if low_now < low or high_now > high:
+                return True
+    return _freedom(note) > _freedom(before)
+
+
+def _freedom(note: Note) -> tuple[int, float]:
+    """How much the kind of a claim allows: none, a range that was seen, a bound; and the share of its slack."""
+    return (3 if note.kind == "cited" else 2 if note.bound else 1 if note.seen else 0), note.slack
+
+
+def _answers(book: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Each question with its right choice in full, or with its answer where there is nothing to choose."""
     for cell in book.cells:
-        if cell.cell_type != "markdown":
+        if "question" not in tags(cell):
             continue
-        if "question" in tags(cell):
-            lines.append(f"{cell.id} | answer | {_answer(cell.source)}")
-        for sentence in sentences(cell.source):
-            for note in sentence.notes:
-                said = sentence.text if len(sentence.text) <= MOST else sentence.text[: MOST - 4].rstrip() + " ..."
-                lines.append(f"{cell.id} | {note.label} | {said} | {note.content}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _answer(source: str) -> str:
-    """A question with its right choice in full, or with its answer where there is nothing to choose."""
-    text = re.sub(r"<!--.*?-->", "", source, flags=re.DOTALL)
-    question, _, answer = text.partition("<details>")
-    question, *choices = question.strip().split("\n")
-    right = re.search(r"^\*\*([A-Z])\.\*\*", answer, re.MULTILINE)
-    chosen = [choice[2:] for choice in choices if right and choice.startswith(f"- {right[1]}: ")]
-    return " | ".join([question.strip("* "), *(chosen or [" ".join(answer.partition("</summary>")[2].split())[:MOST]])])
-
-
-def list_findings(lesson: Path, book: NotebookNode) -> Iterator[str]:
-    """How a lesson of the course differs from its committed list."""
-    if lesson.resolve().parent != ROOT / "notebooks":
-        return
-    file = list_of(lesson)
-    committed = file.read_text(encoding="utf-8") if file.exists() else ""
-    if committed != (new := listing(book)):
-        lines = difflib.unified_diff(
-            committed.splitlines(), new.splitlines(), str(file.name), lesson.name, "", "", 0, ""
-        )
-        yield "claims or answers changed; if that is right, `make lessons` writes the list:\n" + "\n".join(lines)
+        text = re.sub(r"<!--.*?-->", "", cell.source, flags=re.DOTALL)
+        question, _, answer = text.partition("<details>")
+        question, *choices = question.strip().split("\n")
+        right = re.search(r"^\*\*([A-Z])\.\*\*", answer, re.MULTILINE)
+        chosen = [choice[5:] for choice in choices if right and choice.startswith(f"- {right[1]}: ")]
+        yield question.strip("* "), " ".join((chosen[0] if chosen else answer.partition("</summary>")[2]).split())

@@ -94,6 +94,7 @@ class Number:
     hedge: str = ""  # "up" after "more than", "down" after "less than"
     counts: bool = True  # False for "one" and 0, which mostly count nothing
     start: int = 0
+    about: bool = False  # after "about", "near" and the like
 
     def is_of(self, value: float, slack: float = 0.0) -> bool:
         """True if `value`, rounded as the prose writes it, is this number, or off by the share `slack` at most."""
@@ -139,11 +140,11 @@ def numbers_in(text: str) -> list[Number]:
         end = end or match.end()
         taken.append((match.start(), end))
         before = text[max(0, match.start() - 40) : match.start()].replace("\x01", "")
-        if ABOUT.search(before) or (match[0].startswith(("a ", "an ", "one ")) and ABOUT.search(before)):
+        if about := bool(ABOUT.search(before)):
             steps = [max(step, CLOSE * abs(value)) for value, step in zip(values, steps, strict=True)]
         hedge = "up" if UP.search(before) else "down" if DOWN.search(before) else ""
         counts = match[0].lower() not in ("one", "zero", "0")
-        found.append(Number(match[0], tuple(values), measured, tuple(steps), hedge, counts, match.start()))
+        found.append(Number(match[0], tuple(values), measured, tuple(steps), hedge, counts, match.start(), about))
 
     for match in SHARE.finditer(text):
         n, m = small(match["n"]), small(match["m"] or match["round"])

@@ -1,14 +1,21 @@
 """What pytest loads (`addopts` in pyproject.toml): collects the notebooks, and sums up what ran."""
 
+import os
+import runpy
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.proof import environment
-from tests.proof.collector import MARK, NotebookFile
 
-environment.settle()
+environment.settle()  # before torch, which the next lines import
+from torch.backends.cpu import get_cpu_capability  # noqa: E402
+
+from tests.proof.collector import MARK, NotebookFile  # noqa: E402
+
+if startup := os.environ.get("PYTHONSTARTUP"):  # which kernels run by themselves
+    runpy.run_path(startup)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -47,13 +54,11 @@ class Summary:
         bounds = self.kinds["bound"]
         claims = self.kinds["claim"] + bounds
         reasons = environment.why_not_compared()
-        elsewhere = sum(not environment.made_here(Path(name).stem) for name in self.notebooks)
-        others = f"; but for {elsewhere} lessons, made on another maker's processor" if elsewhere else ""
         terminalreporter.write_line(
             f"notebooks: {len(self.notebooks)}, cells: {cells} ({self.kinds['strict cell'] / cells:.0%} strict), "
             f"claims: {claims}, of them {bounds} bound{'s' * (bounds != 1)}, seconds: {self.seconds:.0f}; outputs "
             + (f"not compared: {'; '.join(reasons)}" if reasons else "compared: this is the locked environment")
-            + others
+            + f"; rounding: {os.environ['TFM_ROUNDING']}, torch's instructions: {get_cpu_capability()}"
         )
 
 

@@ -36,7 +36,8 @@ ASKED = re.compile(r"- [A-Z]: |\*\*.*\?\*\*$")
 UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
 EXACT_FORM = re.compile(
-    r"<!-- (?:(?P<kind>claim)(?: \((?:(?P<slack>\d+(?:\.\d+)?) %|bound: (?P<bound>[^()<>]*[^()<>\s]))\))?"
+    r"<!-- (?:(?P<kind>claim)(?: \((?:(?P<slack>\d+(?:\.\d+)?) %|bound: (?P<bound>[^()<>]*[^()<>\s])"
+    r"|range: (?P<low>-?\d+(?:\.\d+)?)\.\.(?P<high>-?\d+(?:\.\d+)?))\))?"
     r"|(?P<other>cited|arithmetic)): (?P<content>.*\S) -->"
 )
 
@@ -49,12 +50,15 @@ class Note:
     content: str
     slack: float = 0.0  # the share by which a value may miss its number: training ends a little differently elsewhere
     bound: str = ""  # why the sentence states a bound
+    seen: tuple[float, float] | None = None  # the range of the value over roundings, where it is not always the same
     start: int = 0  # its place in the sentence
     end: int = 0
 
     @property
     def label(self) -> str:
         """How lists and messages call its kind: claim, claim (10 %), claim (bound), arithmetic, cited."""
+        if self.seen:
+            return f"claim (range: {self.seen[0]:g}..{self.seen[1]:g})"
         return f"claim ({100 * self.slack:.3g} %)" if self.slack else "claim (bound)" if self.bound else self.kind
 
 
@@ -90,8 +94,9 @@ class Sentence:
         for start, comment in _comments(self.source, self.masked):
             if match := EXACT_FORM.fullmatch(comment):
                 slack = float(match["slack"] or 0) / 100
-                kind = match["kind"] or match["other"]
-                found.append(Note(kind, match["content"], slack, match["bound"] or "", start, start + len(comment)))
+                kind, bound = match["kind"] or match["other"], match["bound"] or ""
+                seen = (float(match["low"]), float(match["high"])) if match["low"] else None
+                found.append(Note(kind, match["content"], slack, bound, seen, start, start + len(comment)))
         return found
 
     def numbers_of(self, note: Note) -> list[Number]:

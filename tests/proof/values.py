@@ -2,7 +2,8 @@
 
 Every value that a claim keeps between constants is, rounded as the sentence writes it, a number of the sentence; and
 every measured number of the sentence is such a value, as is the last number before a claim. Words such as *about* allow
-5 %, `claim (10 %)` what it says, and `claim (bound: reason)` names a bound that encloses.
+5 %, `claim (10 %)` what it says, `claim (bound: reason)` names a bound that encloses, and `claim (range: 0.011..0.013)`
+the values seen under several roundings.
 """
 
 import ast
@@ -249,7 +250,7 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
     numbers, anywhere = sentence.numbers, sentence.numbers_anywhere
     missed, loose = [number for number in numbers if number.measured], False
     for note in sentence.checks:
-        if note.bound:
+        if note.bound or note.seen:
             held = bounds(note.content)
             missed = [number for number in missed if not any(map(held.enclose, number.values))]
         elif note.kind == "arithmetic":
