@@ -99,7 +99,7 @@ def test_a_question_states_nothing():
         "The five heads agree<!-- claim: heads == 5 -->, all 5<!-- claim: heads == 5 -->.",
         "It moves 3.4 times<!-- claim: norms['post'] > 3.3 * norms['pre'] --> as far.",
         "Each is about 1<!-- claim: all(0.9 < v < 1.1 for v in losses) -->, or 1.0<!-- claim: (rows == 1).all() -->.",
-        "After training it is 60<!-- claim (10 %): 55 < x < 70 -->.",
+        "After training it is 62 to 66<!-- claim (range: 62..66): 55 < x < 70 -->.",
         "It is never below 50<!-- claim (bound: it depends on the seed): x > 50 -->.",
         "They agree<!-- claim: gap < 1e-5 --> in 3 cases.",
         "It is 4,000 times<!-- claim: stories == 4_000 * heads --> as many.",
@@ -129,7 +129,6 @@ def test_a_tight_claim_passes(prose):
         ("Thirty thousand<!-- claim: 0 < stories < 30_000 --> stories.", "`stories` is 20000"),
         ("There are 6<!-- claim: heads == 5 --> heads.", "It writes 6, and `heads` is 5"),
         ("All six heads<!-- claim: heads == 5 --> agree.", "It writes six, and `heads` is 5"),
-        ("After training 50<!-- claim (10 %): 45 < x < 70 -->.", "`x` is 64.13"),
         ("Each is 1.00<!-- claim: all(0.9 < v < 1.1 for v in losses) -->.", "is 1.04"),
         ("It is 64.1<!-- claim: 63 < x < 66 -->, and 0.3.", "It writes 0.3, and nothing that its claims compare"),
         ("Nine of ten<!-- claim: right == 95 --> are.", "`right` is 95"),
@@ -139,7 +138,7 @@ def test_a_tight_claim_passes(prose):
 )
 def test_a_loose_claim_is_named_with_its_value(prose, value):
     [finding] = loose(prose)
-    assert value in finding and "(bound: REASON)" in finding and "(10 %)" in finding and "about, near" in finding
+    assert value in finding and "(bound: REASON)" in finding and "(range: " in finding and "about, near" in finding
     assert loose(prose, tight=False) == [], "elsewhere the comparison alone must hold"
 
 
@@ -312,7 +311,6 @@ def claiming(prose: str, question: str = ASKED):
             ["weaker: It is 91 %. | claim: 0.905 < x < 0.915 | is now claim (bound): x > 0.6"],
         ),
         ("It is 5<!-- claim: x == 5 -->.", "It is 5<!-- claim: 4 < x < 6 -->.", ["weaker: "]),
-        ("It is 5<!-- claim: 4 < x < 6 -->.", "It is 5<!-- claim (10 %): 4 < x < 6 -->.", ["weaker: "]),
         ("It is 5<!-- claim: 4 < x < 6 -->.", "It is 4 to 5<!-- claim (range: 4.1..5): 4 < x < 6 -->.", ["weaker: "]),
         ("It is 6<!-- arithmetic: 2 * 3 == 6 -->.", "It is 6<!-- cited: them -->.", ["lost: "]),
     ],

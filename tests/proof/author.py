@@ -27,7 +27,7 @@ from tests.proof.anatomy import anatomy_findings
 from tests.proof.cells import METADATA, code_cells, read, tags, write
 from tests.proof.claims import operands
 from tests.proof.folds import fold, fold_findings
-from tests.proof.lint import BOOK, CELL_METADATA, PROSE, where
+from tests.proof.lint import BOOK, CELL_METADATA, PROSE, VERSIONS, where
 from tests.proof.lists import changes as changed_claims
 from tests.proof.outputs import clean, difference
 from tests.proof.prose import sentences
@@ -86,18 +86,18 @@ def ask(client: NotebookClient, expressions: list[str]) -> list[Answer]:
 def renew(book: NotebookNode, fresh: NotebookNode) -> list[str]:
     """Takes over from `fresh` what really changed; returns what that is, a line each.
 
-    Outputs that are not compared are taken over only where something else changed, too.
+    Outputs that are not compared, and versions, are taken over only where something else changed, too.
     """
     changes = []
     for place, (cell, new) in enumerate(zip(book.cells, fresh.cells, strict=True)):
         if cell.cell_type != "code":
             continue
         ignored = "nbval-ignore-output" in tags(cell) and cell.execution_count is not None
-        if not ignored and difference(cell.outputs, new.outputs) is not None:
+        if not ignored and difference(cell.outputs, new.outputs, "pixels-vary" not in tags(cell)) is not None:
             changes.append(f"{where(place, cell)}: outputs")
         elif cell.outputs != clean(cell.outputs):
             changes.append(f"{where(place, cell)}: paths, loose streams or a live widget in its outputs")
-        elif not ignored:
+        elif not (ignored or VERSIONS.search(cell.source)):
             new.outputs = cell.outputs
     counts = [cell.execution_count for cell in code_cells(book)]
     if counts != list(range(1, len(counts) + 1)):
@@ -173,7 +173,8 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
         claimed.append(("", "run", f"{error}; what stands below it was not checked"))
     yield from claimed
     for old, new in zip(code_cells(book), code_cells(fresh), strict=True):
-        if "nbval-ignore-output" not in tags(old) and (why := difference(old.outputs, clean(new.outputs))):
+        pixels = "pixels-vary" not in tags(old)
+        if "nbval-ignore-output" not in tags(old) and (why := difference(old.outputs, clean(new.outputs), pixels)):
             yield old.id, "output", f"{why}\n(`lessons` writes it)"
 
 

@@ -122,7 +122,7 @@ class Cell(IPyNbCell):
     def __init__(self, name, parent, cell_num, cell, options):
         super().__init__(name, parent, cell_num, cell, options)
         self.output_timeout = SECONDS_FOR_OUTPUT
-        strict = "nbval-ignore-output" not in tags(cell)
+        strict = not {"nbval-ignore-output", "pixels-vary"} & set(tags(cell))
         self.user_properties.append((MARK, "strict cell" if strict else "loose cell"))
 
     def setup(self) -> None:
@@ -143,7 +143,7 @@ class Cell(IPyNbCell):
             self.raise_cell_error("Cell is tagged raises-exception, and nothing was raised")
 
     def compare_outputs(self, test, ref, skip_compare=None) -> bool:
-        self.comparison_traceback = [difference(ref, test)]
+        self.comparison_traceback = [difference(ref, test, pixels="pixels-vary" not in tags(self.cell))]
         return self.comparison_traceback == [None]
 
     def repr_failure(self, excinfo, style=None):

@@ -42,7 +42,7 @@ ROUNDINGS: dict[str, dict[str, str]] = {
     PINNED: PINS,
     "best": {},
     "compatible": PINS | {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"},
-    "threads": PINS | {"OMP_NUM_THREADS": "2"},
+    "threads": PINS | {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},  # a thread that waits may not spin
     "perturbed": PINS | {"PYTHONSTARTUP": str(ROOT / "tests/proof/perturbed.py")},
 }
 

@@ -24,6 +24,7 @@ MAX_LINES = 25
 MAX_BOUNDS = 1 / 10  # of the claims of a lesson
 KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
+    "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
@@ -87,16 +88,12 @@ def title_findings(book: NotebookNode) -> Iterator[str]:
 
 
 def setup_findings(book: NotebookNode) -> Iterator[str]:
-    """The first code cell is the same in every lesson, and the versions are shown in one that is not compared."""
+    """The first code cell is the same in every lesson, and one shows the versions."""
     code = code_cells(book)
     if not code or not is_setup(code[0]) or code[0].source != setup_source(repository()):
         yield "the first code cell is not the set-up cell of the course: `make stamp` writes it"
-    versions = [cell for cell in code if VERSIONS.search(cell.source) and not is_setup(cell)]
-    if not versions:
+    if not any(VERSIONS.search(cell.source) and not is_setup(cell) for cell in code):
         yield "no cell shows the versions that the lesson ran with (`__version__`)"
-    for cell in versions:
-        if "nbval-ignore-output" not in tags(cell):
-            yield f"{where(book.cells.index(cell), cell)} shows versions: tag it nbval-ignore-output, with a reason"
 
 
 def execution_findings(book: NotebookNode) -> Iterator[str]:
@@ -115,8 +112,9 @@ def output_findings(book: NotebookNode) -> Iterator[str]:
         if cell.cell_type != "code":
             continue
         here, marks = where(place, cell), set(tags(cell))
-        if "nbval-ignore-output" in marks and not str(cell.metadata.get("reason", "")).strip():
-            yield f"{here} is not compared (nbval-ignore-output); say why as `reason` in its metadata"
+        free = marks & {"nbval-ignore-output", "pixels-vary"}
+        if free and not str(cell.metadata.get("reason", "")).strip():
+            yield f"{here} is not compared ({free.pop()}); say why as `reason` in its metadata"
         text = "".join(o.get("text", "") + str(o.get("data", {}).get("text/plain", "")) for o in cell.outputs)
         if "expects-nan" not in marks and (found := NAN.search(text)):
             yield f"{here} shows {found[0]!r}: mend it, or tag the cell expects-nan if the lesson means it"
@@ -215,7 +213,7 @@ def form_findings(source: str) -> Iterator[str]:
             yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
         elif not EXACT_FORM.fullmatch(comment):
             yield (
-                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with `(10 %)`, "
+                f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with "
                 "`(bound: REASON)` or `(range: LOW..HIGH)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION "
                 "-->` nor `<!-- cited: SOURCE -->` on one line, with just these spaces"
             )

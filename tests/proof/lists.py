@@ -60,9 +60,9 @@ def _weaker(note: Note, before: Note) -> bool:
     return _freedom(note) > _freedom(before)
 
 
-def _freedom(note: Note) -> tuple[int, float]:
-    """How much the kind of a claim allows: none, a range that was seen, a bound; and the share of its slack."""
-    return (3 if note.kind == "cited" else 2 if note.bound else 1 if note.seen else 0), note.slack
+def _freedom(note: Note) -> int:
+    """How much the kind of a claim allows: just its number, a range that was seen, a bound, anything."""
+    return 3 if note.kind == "cited" else 2 if note.bound else 1 if note.seen else 0
 
 
 def _answers(book: NotebookNode) -> Iterator[tuple[str, str]]:

@@ -96,10 +96,10 @@ class Number:
     start: int = 0
     about: bool = False  # after "about", "near" and the like
 
-    def is_of(self, value: float, slack: float = 0.0) -> bool:
-        """True if `value`, rounded as the prose writes it, is this number, or off by the share `slack` at most."""
+    def is_of(self, value: float) -> bool:
+        """True if `value`, rounded as the prose writes it, is this number."""
         return any(
-            abs(value - wanted) <= max(step * (1 + 1e-6), slack * abs(wanted), 1e-9 * abs(wanted))
+            abs(value - wanted) <= max(step * (1 + 1e-6), 1e-9 * abs(wanted))
             for wanted, step in zip(self.values, self.steps, strict=True)
         )
 

@@ -13,13 +13,14 @@ from nbformat import NotebookNode, from_dict
 from nbval.plugin import coalesce_streams
 from PIL import Image
 
-from tfm_lib.show.live import static_form
+from tfm_lib.show.live import ON_PAGES, static_form
 
 # What differs from run to run and says nothing.
 NOISE = [
     (re.compile(r"0x[0-9a-f]{6,16}"), "0xADDRESS"),
     (re.compile(r"\d+\.\d+ ?(s|ms|µs|sec|seconds)\b"), "TIME"),
     (re.compile(r"(CPU times|Wall time): .*"), r"\1"),
+    (re.compile(r"\b\d+\.\d+\.\d+[\w.+]*"), "VERSION"),
     (re.compile(r"<dc:date>[^<]*</dc:date>"), "<dc:date>DATE</dc:date>"),
 ]
 # Where a file lies, in a traceback or a warning: what follows these folders is the same on every machine.
@@ -31,6 +32,9 @@ FOLDERS = re.compile(
     re.VERBOSE,
 )
 CELL = re.compile(r"[^\s\x1b]*ipykernel_\d+[/\\]\d+\.py")
+# A control's data have more digits than anybody sees: these may differ by a share, or by so much, as sums are rounded.
+DECIMAL = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+CONTROL_ROUNDING = (1e-3, 1e-4)
 PICTURES = ("image/png", "image/jpeg")
 FAR = 64  # of 255: no pixel of the same picture differs by as much
 A_SHADE, FEW = 16, 1 / 1000  # nor do more pixels than so many differ by a shade
@@ -67,6 +71,8 @@ def comparable(outputs: list[NotebookNode]) -> str:
             parts.append(f"[error]\n{output['ename']}: {output['evalue']}")
         else:
             data = {mime: value for mime, value in output["data"].items() if mime not in PICTURES}
+            if ON_PAGES in data:
+                data[ON_PAGES] = DECIMAL.sub("NUMBER", _text(data[ON_PAGES]))
             parts += [f"[{mime}]\n{_text(value)}" for mime, value in sorted(data.items())]
             parts += [f"[{mime}]" for mime in PICTURES if mime in output["data"]]
     text = "\n".join(parts)
@@ -75,18 +81,25 @@ def comparable(outputs: list[NotebookNode]) -> str:
     return text
 
 
-def difference(committed: list[NotebookNode], new: list[NotebookNode]) -> str | None:
-    """An account of how new outputs differ from the committed ones, texts by line and pictures by shade, or None."""
+def difference(committed: list[NotebookNode], new: list[NotebookNode], pixels: bool = True) -> str | None:
+    """An account of how new outputs differ from the committed ones, texts by line and pictures by shade, or None.
+
+    pixels: whether pictures are compared, and not only their words.
+    """
     before, after = comparable(committed), comparable(new)
     if before != after:
         lines = difflib.unified_diff(
             before.splitlines(), after.splitlines(), "in the file", "in this run", lineterm="", n=1
         )
         return "\n".join(lines) or "only line ends differ"
+    kept, drawn = _control_numbers(committed), _control_numbers(new)
+    if not np.allclose(kept, drawn, *CONTROL_ROUNDING):
+        place = int(np.abs(np.subtract(kept, drawn)).argmax())
+        return f"the data of a control differ, by most at {kept[place]}, which is {drawn[place]} in this run"
     for (kept, kept_words), (drawn, drawn_words) in zip(_pictures(committed), _pictures(new), strict=True):
         if kept_words != drawn_words:
             return f"the words of a picture were {kept_words} and are {drawn_words}"
-        if why := off_by_more_than_a_shade(kept, drawn):
+        if pixels and (why := off_by_more_than_a_shade(kept, drawn)):
             return f"a picture is not the one in the file: {why}"
     return None
 
@@ -104,6 +117,12 @@ def off_by_more_than_a_shade(kept: np.ndarray, drawn: np.ndarray) -> str | None:
     if off.max(initial=0) >= FAR or many > FEW:
         return f"{many:.2%} of the pixels differ, by up to {off.max()} of 255"
     return None
+
+
+def _control_numbers(outputs: list[NotebookNode]) -> list[float]:
+    """The decimals in the data of controls, in order."""
+    data = [_text(output["data"][ON_PAGES]) for output in outputs if ON_PAGES in output.get("data", {})]
+    return [float(number) for text in data for number in DECIMAL.findall(text)]
 
 
 def _pictures(outputs: list[NotebookNode]) -> list[tuple[np.ndarray, Any]]:

@@ -36,7 +36,7 @@ ASKED = re.compile(r"- [A-Z]: |\*\*.*\?\*\*$")
 UNIT_START = re.compile(rf"\n[ \t]*\n|\n(?={MARKER}|[ ]*\|)")
 
 EXACT_FORM = re.compile(
-    r"<!-- (?:(?P<kind>claim)(?: \((?:(?P<slack>\d+(?:\.\d+)?) %|bound: (?P<bound>[^()<>]*[^()<>\s])"
+    r"<!-- (?:(?P<kind>claim)(?: \((?:bound: (?P<bound>[^()<>]*[^()<>\s])"
     r"|range: (?P<low>-?\d+(?:\.\d+)?)\.\.(?P<high>-?\d+(?:\.\d+)?))\))?"
     r"|(?P<other>cited|arithmetic)): (?P<content>.*\S) -->"
 )
@@ -48,7 +48,6 @@ class Note:
 
     kind: str
     content: str
-    slack: float = 0.0  # the share by which a value may miss its number: training ends a little differently elsewhere
     bound: str = ""  # why the sentence states a bound
     seen: tuple[float, float] | None = None  # the range of the value over roundings, where it is not always the same
     start: int = 0  # its place in the sentence
@@ -56,10 +55,10 @@ class Note:
 
     @property
     def label(self) -> str:
-        """How lists and messages call its kind: claim, claim (10 %), claim (bound), arithmetic, cited."""
+        """How lists and messages call its kind: claim, claim (range: 1..2), claim (bound), arithmetic, cited."""
         if self.seen:
             return f"claim (range: {self.seen[0]:g}..{self.seen[1]:g})"
-        return f"claim ({100 * self.slack:.3g} %)" if self.slack else "claim (bound)" if self.bound else self.kind
+        return "claim (bound)" if self.bound else self.kind
 
 
 @dataclass(frozen=True)
@@ -93,10 +92,9 @@ class Sentence:
         found = []
         for start, comment in _comments(self.source, self.masked):
             if match := EXACT_FORM.fullmatch(comment):
-                slack = float(match["slack"] or 0) / 100
                 kind, bound = match["kind"] or match["other"], match["bound"] or ""
                 seen = (float(match["low"]), float(match["high"])) if match["low"] else None
-                found.append(Note(kind, match["content"], slack, bound, seen, start, start + len(comment)))
+                found.append(Note(kind, match["content"], bound, seen, start, start + len(comment)))
         return found
 
     def numbers_of(self, note: Note) -> list[Number]:

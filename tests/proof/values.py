@@ -2,8 +2,8 @@
 
 Every value that a claim keeps between constants is, rounded as the sentence writes it, a number of the sentence; and
 every measured number of the sentence is such a value, as is the last number before a claim. Words such as *about* allow
-5 %, `claim (10 %)` what it says, `claim (bound: reason)` names a bound that encloses, and `claim (range: 0.011..0.013)`
-the values seen under several roundings.
+5 %, `claim (bound: reason)` names a bound that encloses, and `claim (range: 0.011..0.013)` the values that were seen
+under several roundings.
 """
 
 import ast
@@ -27,7 +27,8 @@ AS_JSON = (
 )
 MEND = (
     "Mend it in one of three ways: write the number that it is; write about, near, nearly, almost or roughly before it "
-    "(5 %), or `claim (10 %): ...` for what comes after training; or, if the point of the sentence is a bound, "
+    "(5 %), or, for what comes after training, the range that several roundings give, `claim (range: 0.011..0.013): "
+    "...`; or, if the point of the sentence is a bound, "
     "`claim (bound: REASON): ...`"
 )
 
@@ -267,8 +268,8 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
             for part, answer in zip(parts, evaluate([AS_JSON.format(part.source) for part in parts]), strict=True):
                 shown = values(answer)
                 compared += [*shown, *_written(part.source)]
-                missed = [number for number in missed if not any(number.is_of(value, note.slack) for value in shown)]
-                lost = [value for value in shown if not any(n.is_of(value, note.slack) for n in anywhere)]
+                missed = [number for number in missed if not any(number.is_of(value) for value in shown)]
+                lost = [value for value in shown if not any(n.is_of(value) for n in anywhere)]
                 if part.held and lost and (near if part.exact else stated):
                     loose = True
                     written = ", ".join(number.text for number in numbers if number.counts)
@@ -276,7 +277,7 @@ def _loose(sentence: Sentence, evaluate: Evaluate) -> Iterator[str]:
             last = stated[-1:] if any(part.held for part in parts) and not loose else []
             if last and re.search(r"[$`]", sentence.source[last[0].start : note.start]):
                 last = []  # what is compared may stand in math or code
-            if last and not any(last[0].is_of(value, note.slack) for value in compared):
+            if last and not any(last[0].is_of(value) for value in compared):
                 loose = True
                 yield (
                     f"{sentence.text}\nIt writes {last[0].text} before `{note.content}`, which compares "
