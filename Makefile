@@ -21,6 +21,11 @@ given = $(filter $(1),$(GIVEN))
 option = $(if $(call given,$(1)),--$(2)="$$$(1)")
 switch = $(if $(call given,$(1)),$(if $(filter-out 1,$($(1))),$(error $(1)=1 or nothing, not $(1)=$($(1))),--$(2)))
 
+# The file of LESSON=4 or LESSON=04; without LESSON nothing, which stands for all lessons.
+LESSONS = $(if $(call given,LESSON),$(or $(filter notebooks/$(LESSON)_% notebooks/0$(LESSON)_%,$(BOOKS)),$(error \
+  There is no lesson $(LESSON); give the number of one of: $(BOOKS:notebooks/%.ipynb=%))))
+BOOKS = $(sort $(wildcard notebooks/*.ipynb))
+
 # `$(call module,ARGS) MODULE ...` runs a module with more words, which ARGS holds, quoted as in a shell.
 module = $(RUN) $(if $(call given,$(1)),-c '$(SPLIT)' $(1),-m)
 SPLIT := import os, shlex, sys; _, name, *command = sys.argv; given = os.environ[name]; \
@@ -41,8 +46,8 @@ $(if $(filter-out auto cpu cu% rocm% xpu,$(TORCH_BACKEND)),$(error \
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow test-browser train write export flashcards reset progress student bench site lint lessons \
-  stamp clean
+.PHONY: help lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
+  bench site check lessons claims stamp clean
 
 help: ## list the targets and their options
 	@awk -F '## ' '/^[a-z-]+:.* ## / {sub(/:.*/, "", $$1); printf "make %-12s %s\n", $$1, $$2} \
@@ -52,14 +57,17 @@ lab: $(READY) ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
 	@$(call module,JUPYTER) tfm_lib lab $(call option,DIR,dir) --
 
-test: $(READY) ## prove every cell and every sentence of the course (ARGS='-k masks' for a part)
-	@$(call module,ARGS) pytest
+test: $(READY) ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
+	@$(call module,ARGS) pytest $(LESSONS)
 
 test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
-	@$(call module,ARGS) pytest -m slow -n 0
-
+test-weekly: $(READY) ## the tests that take hours, such as Colab imitated (ARGS as above)
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
-	@$(call module,ARGS) pytest -m browser -n 0
+test-slow test-weekly test-browser:
+	@$(call module,ARGS) pytest -m $(@:test-%=%) -n 0
+
+lint: $(READY) ## style, types and workflows, which `make test` checks, too
+	@$(RUN) -m pytest tests/test_lint.py -n 0
 
 train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## FIELDS=body,subject: what the file calls text and summary
@@ -106,16 +114,12 @@ site: $(READY) ## the lessons as web pages, in site/, readable without any netwo
 	$(RUN) -m sphinx -q -W --keep-going -c docs -d $$work/doctrees . $$work/site && rm -rf site && mv $$work/site site
 	@echo "The pages are in site/; the first one is site/index.html."
 
-lint: $(READY) ## style and types
-	$(RUN) -m ruff check
-	$(RUN) -m ruff format --check
-	$(RUN) -m mypy tfm_lib
-
-lessons: $(READY) ## for authors: execute the notebooks, write those whose outputs changed
-	$(RUN) -m tests.proof.author lessons
-
+check: $(READY) ## for authors: list all that is wrong with the lessons (with LESSON=04)
+lessons: $(READY) ## for authors: execute the lessons, write what changed (LESSON=04)
+claims: $(READY) ## for authors: compare the claims of the lessons with the last commit
 stamp: $(READY) ## for authors: write badges, first cells, folds and the numbers in links
-	$(RUN) -m tests.proof.author stamp
+check lessons claims stamp:
+	@$(RUN) -m tests.proof.author $@ $(LESSONS)
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
 	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
@@ -124,10 +128,10 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 # The modules of the group `site`, which is in requirements.lock and not in environment.yml.
 PAGES_NEED := sphinx myst_nb furo math_core ziamath
 
-# What is compared strictly runs on the CPU, with one thread, offline. Learners keep their GPU in lab and train.
-test test-slow test-browser bench site lessons: export OMP_NUM_THREADS = 1
-test test-slow test-browser bench site lessons: export CUDA_VISIBLE_DEVICES =
-test test-slow test-browser bench site lessons: export HF_HUB_OFFLINE = 1
+# What is measured and drawn runs on the CPU, with one thread, offline, as the tests do by themselves.
+bench site: export OMP_NUM_THREADS = 1
+bench site: export CUDA_VISIBLE_DEVICES =
+bench site: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
 # So that what it says of options is in make's words.

@@ -28,7 +28,7 @@ from tests.proof.stamp import is_setup, setup_source, stamp
 from tfm_lib.show.live import VIEW
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.weekly,
     pytest.mark.skipif(UV is None, reason="uv builds the environments"),
     pytest.mark.skipif(sys.platform == "win32", reason="Colab is Linux"),
 ]

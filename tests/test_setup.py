@@ -332,7 +332,7 @@ def test_conda_gets_what_pyproject_asks_for():
     wanted = {name: requirement.specifier for name, requirement in direct_requirements().items()}
 
     del wanted["d2l"]  # make adds it, without its pins; conda brings what it imports
-    for group in ("bench", "site", "browser"):  # for measuring and publishing; each says what it lacks
+    for group in ("ci", "bench", "site", "browser"):  # for measuring and publishing; each says what it lacks
         for requirement in map(Requirement, PROJECT["dependency-groups"][group]):
             del wanted[requirement.name]
     [d2l] = [table for table in PROJECT["tool"]["uv"]["dependency-metadata"] if table["name"] == "d2l"]
@@ -346,7 +346,7 @@ def test_conda_gets_what_pyproject_asks_for():
     }
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @needs_make
 @pytest.mark.skipif(sys.platform == "win32", reason="make is not used there")
 def test_conda_list_installs_and_make_adds_the_rest(tmp_path):
@@ -407,7 +407,9 @@ COMMANDS = {
     "lab": ["-m tfm_lib lab --"],
     "test": ["-m pytest"],
     "test-slow": ["-m pytest -m slow -n 0"],
+    "test-weekly": ["-m pytest -m weekly -n 0"],
     "test-browser": ["-m sphinx", "-m pytest -m browser -n 0"],
+    "lint": ["-m pytest tests/test_lint.py -n 0"],
     "train": ["-m tfm_lib train"],
     "write": ["-m tfm_lib write"],
     "export": ["-m tfm_lib export"],
@@ -417,8 +419,9 @@ COMMANDS = {
     "student": ["-m tfm_lib student"],
     "bench": ["-m benchmarks.speed"],
     "site": ["-m sphinx"],
-    "lint": ["-m ruff check", "-m ruff format --check", "-m mypy tfm_lib"],
+    "check": ["-m tests.proof.author check"],
     "lessons": ["-m tests.proof.author lessons"],
+    "claims": ["-m tests.proof.author claims"],
     "stamp": ["-m tests.proof.author stamp"],
     "clean": [],
 }
@@ -433,6 +436,9 @@ def called(tmp_path: Path) -> Callable[..., list[list[str]]]:
     for name in ("Makefile", "environment.yml", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, clone)
     (clone / "uv").touch()
+    (clone / "notebooks").mkdir()
+    for lesson in LESSONS:
+        (clone / "notebooks" / lesson.file.name).touch()
     (environment / ".tfm-installed").touch()
     python = environment / "bin/python"
     python.write_text(
@@ -542,6 +548,17 @@ def test_options_arrive_as_they_are_typed(called, value):
 
 
 @needs_make
+@pytest.mark.parametrize("number", ["4", "04"])
+def test_one_lesson_is_checked_executed_and_proven_by_its_number(called, number):
+    file = "notebooks/04_positional_encoding.ipynb"
+    assert called("test", f"LESSON={number}") == [["-m", "pytest", file]]
+    for target in ("check", "lessons"):
+        assert called(target, f"LESSON={number}") == [["-m", "tests.proof.author", target, file]]
+        with pytest.raises(ValueError, match=rf"There is no lesson {number}0; .* 00_start_here 01_attention"):
+            called(target, f"LESSON={number}0")
+
+
+@needs_make
 def test_make_switches_on_what_is_1_and_nothing_else(called):
     for name in ("RESUME", "REPLACE", "SHIP"):
         assert called("train", f"{name}=1") == [["-m", "tfm_lib", "train", f"--{name.lower()}"]]
@@ -595,10 +612,7 @@ def test_make_measures_on_one_thread_but_leaves_learners_their_gpu(clone):
     for target, expected in {
         "lab": ":7::",
         "train": ":7::",
-        "test": "1::1:",
-        "test-slow": "1::1:",
         "bench": "1::1:",
-        "lessons": "1::1:",
     }.items():
         assert make("--silent", target, cwd=clone, UV="./uv", **given).stdout.splitlines()[-1] == expected
 
@@ -703,7 +717,13 @@ def test_ci_runs_the_same_proof():
     uses = re.findall(r"uses: (\S+)", WORKFLOW)
     assert uses and all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in uses)
     assert "cron:" in WORKFLOW and ".ci/run" in WORKFLOW and "macos-latest" in WORKFLOW
-    assert jobs["links"]["steps"][-1]["run"].endswith("ARGS='tests/test_links.py -m network'")
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    for marker in PROJECT["tool"]["pytest"]["ini_options"]["markers"]:  # which `make test` leaves out
+        name = marker.partition(":")[0]
+        assert any(f"make test-{name}" in run or f"-m {name}" in run for run in runs), f"no job runs what is {name}"
+    [oldest_and_newest] = [run for run in runs if "uv pip compile" in run]
+    for extra in PROJECT["project"]["optional-dependencies"]:  # which the tests import
+        assert f"--extra {extra} " in oldest_and_newest
     assert jobs["links"]["if"] == "github.event_name == 'schedule' || github.event_name == 'workflow_dispatch'"
 
 
