@@ -757,6 +757,16 @@ def test_lessons_writes_once_and_only_what_runs(tmp_path, capsys):
     assert path.read_bytes() == written
 
 
+def test_a_lesson_is_the_same_by_a_relative_path(monkeypatch):
+    lesson = environment.ROOT / "notebooks/04_positional_encoding.ipynb"
+    executed = []
+    monkeypatch.setattr(author, "lessons", lambda paths: executed.extend(paths))
+    monkeypatch.setattr(environment, "why_not_compared", list)
+    monkeypatch.chdir(lesson.parent)
+    assert author.main(["lessons", lesson.name]) == 0
+    assert executed == [lesson]
+
+
 def test_only_what_changed_is_taken_over():
     book = good_lesson()
     fresh = deepcopy(book)

@@ -235,6 +235,12 @@ def installed(tmp_path_factory) -> Path:
     return package.parent
 
 
+def test_benchmarks_are_ours_where_another_package_brings_a_folder_of_that_name():
+    import benchmarks  # pyarrow 17 installs one
+
+    assert benchmarks.__file__ == str(ROOT / "benchmarks/__init__.py")
+
+
 def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
     with (ROOT / "pyproject.toml").open("rb") as file:
         brought = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
