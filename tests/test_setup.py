@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tests.proof import cells
+from tfm_lib.__main__ import parser
 from tfm_lib.copies import as_file
 from tfm_lib.lab import add_lessons, lab, reset_lesson, without_solutions
 from tfm_lib.lessons import LESSONS, REPLACED
@@ -474,6 +475,15 @@ def called(tmp_path: Path) -> Callable[..., list[list[str]]]:
     return run
 
 
+def options_of(command: str, *, switches: bool = False) -> list[str]:
+    """The options of a command as make calls them: those with a value, or the switches."""
+    [commands] = [action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    options = [
+        action for action in commands.choices[command]._actions if action.option_strings and action.dest != "help"
+    ]
+    return [action.dest.upper() for action in options if (action.nargs == 0) == switches]
+
+
 def targets() -> list[str]:
     return re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()
 
@@ -528,15 +538,10 @@ def test_an_option_that_nobody_knows_is_refused():
 @pytest.mark.parametrize("value", AS_TYPED)
 def test_options_arrive_as_they_are_typed(called, value):
     """Both expand what they can: make, and the shell to which it hands a recipe's line."""
-    options = {
-        "train": ["DATA", "MINUTES", "STEPS", "DEVICE", "SEED", "TASK", "WORKERS"],
-        "write": ["TEXT", "FILE", "MODEL", "BEAMS", "COUNT"],
-        "export": ["MODEL", "OUT", "HEAD", "TASK", "DATA", "FIELDS", "SEED"],
-        "lab": ["DIR"],
-    }
-    for target, names in options.items():
+    for target in ("train", "write", "export", "lab"):
+        names = options_of(target)
         [(_, _, _, *given)] = called(target, *(f"{name}={value}" for name in names))
-        assert set(given) - {"--"} == {f"--{name.lower()}={value}" for name in names}
+        assert set(given) - {"--"} == {f"--{name.lower()}={value}" for name in names}, f"make {target}"
     assert called("reset", f"LESSON={value}") == [["-m", "tfm_lib", "reset", "--", value]]
 
     # What is more words than one: quotes and backslashes join them, as in a shell, and nothing else is special.
@@ -566,7 +571,7 @@ def test_one_lesson_is_checked_executed_and_proven_by_its_number(called, number)
 
 @needs_make
 def test_make_switches_on_what_is_1_and_nothing_else(called):
-    for name in ("RESUME", "REPLACE", "SHIP"):
+    for name in options_of("train", switches=True):
         assert called("train", f"{name}=1") == [["-m", "tfm_lib", "train", f"--{name.lower()}"]]
         for value in ("0", "it's", "$(shell touch executed)"):
             with pytest.raises(ValueError, match=re.escape(f"{name}=1 or nothing, not {name}={value}")):
@@ -731,6 +736,14 @@ def test_ci_runs_the_same_proof():
     for extra in PROJECT["project"]["optional-dependencies"]:  # which the tests import
         assert f"--extra {extra} " in oldest_and_newest
     assert jobs["links"]["if"] == "github.event_name == 'schedule' || github.event_name == 'workflow_dispatch'"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_job_waits_only_for_events_that_start_its_workflow(path):
+    """A job that waits for 'scheduled' never runs, and no run says so."""
+    text = path.read_text(encoding="utf-8")
+    triggers = yaml.load(text, yaml.BaseLoader)["on"]  # plain YAML reads `on` as True
+    assert set(re.findall(r"github\.event_name *[!=]= *'(\w+)'", text)) <= set(triggers)
 
 
 # ----------------------------------------------------------------------------------------------------
