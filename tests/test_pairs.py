@@ -39,6 +39,11 @@ def test_every_format_gives_the_same_pairs(tmp_path: Path, name: str) -> None:
     assert read_pairs(write(tmp_path / name, PAIRS)) == PAIRS
 
 
+def test_parquet_is_read_beyond_its_first_batch_of_rows(tmp_path: Path) -> None:
+    pairs = read_pairs(write(tmp_path / "a.parquet", [Pair(f"article {n}", "summary") for n in range(70_000)]))
+    assert (len(pairs), pairs[-1].article) == (70_000, "article 69999")
+
+
 def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", PAIRS)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
@@ -95,9 +100,10 @@ def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, con
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
 def test_cells_may_be_separated_by_what_a_spreadsheet_writes(tmp_path: Path, name: str, mark: str) -> None:
     """Once each fix that an error proposed led to the next error."""
-    rows = [["body ", " subject"], ['"a, b"', "c"], [f'"d{mark} e"', "f"]]
+    rows = [["headline ", " text"], ["c", '"a, b"'], ["f", f'"d{mark} e"']]
     (tmp_path / name).write_text("\r\n".join(mark.join(row) for row in rows), encoding="utf-8")
-    assert read_pairs(tmp_path / name, ("body", "subject")) == [Pair("a, b", "c"), Pair(f"d{mark} e", "f")]
+    read = read_pairs(tmp_path / name, ("text", "headline"))  # neither in the file's order nor in the alphabet's
+    assert read == [Pair("a, b", "c"), Pair(f"d{mark} e", "f")]
     (tmp_path / name).write_text(f"article{mark}summary\na{mark}b{mark}c\n", encoding="utf-8")
     with pytest.raises(ValueError, match="quote a text that holds (semicolons|tabs)"):
         read_pairs(tmp_path / name)
