@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tfm_lib import checkpoints, pretrained, results, runs, tasks, training
+from tfm_lib import checkpoints, decoding, pretrained, results, runs, tasks, training
 from tfm_lib.__main__ import main, parser
 from tfm_lib.batches import encode_pairs, plan_batches
 from tfm_lib.copying import CopyingTransformer
@@ -23,7 +23,7 @@ from tfm_lib.errors import OnPurpose, marking
 from tfm_lib.head_start import word_vectors
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
-from tfm_lib.pairs import Pair
+from tfm_lib.pairs import Pair, Splits
 from tfm_lib.recipes import Recipe
 from tfm_lib.scoring import Scores, score, summarize
 from tfm_lib.vocabulary import Vocabulary
@@ -533,6 +533,21 @@ def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeyp
     n = kept.rules.no_repeat_ngram_size
     ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
     assert len(set(ngrams)) == len(ngrams)
+
+
+def test_rules_are_chosen_on_the_first_part_of_the_development_set_and_on_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is written is the article, or its first word, which is right in the pairs that may not be asked."""
+    monkeypatch.setattr(results, "ASKED", 2)
+    size = "no_repeat_ngram_size"
+    monkeypatch.setattr(decoding, "greedy", lambda _, src, n, rules: src if getattr(rules, size) else src[:, :1])
+    asked, others = [Pair(text, text) for text in ("rain today", "snow and wind")], [Pair("sun and sand", "sun")] * 3
+    task = replace(tasks.ten_pairs(0), splits=Splits(others, [*asked, *others], others), repeats=(0, 2))
+    vocabulary = Vocabulary.of_words(text for pair in task.splits.dev for text in pair)
+    rules = results.best_rules(task, torch.nn.Linear(1, 1), vocabulary)  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    assert rules.no_repeat_ngram_size == 2 and "twice: ROUGE-L 100.0\n" in said, f"not by development pairs:\n{said}"
 
 
 def test_a_file_may_call_its_fields_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
