@@ -283,7 +283,7 @@ PLANTS = [
     Plant("only the present is seen", "causality.blind", ".tril(past)", ".tril(past).triu(past)"),
     Plant("window of two tokens", "causality.blind", ".tril(past)", ".tril(past).triu(past - 1)"),
     Plant("causal mask only in training", "causality.eval", MASK, "mask = self.causal(tgt.shape[1], past) if self.training else torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
-    Plant("causal mask only in eval", "causality.training", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool() if self.training else self.causal(tgt.shape[1], past)"),
+    Plant("causal mask only in eval", "causality.training", MASK, "mask = self.causal(tgt.shape[1], past) if not self.training else torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
     Plant("a norm over time", "causality.norm", NORMS, NORMS.replace("nn.LayerNorm(D)", 'type("TimeNorm", (nn.Module,), {"forward": lambda self, x: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt()})()', 1)),
     Plant("heads split by a view", "causality.axes", "return x.view(x.shape[0], x.shape[1], H, D // H).transpose(1, 2)", "return x.reshape(x.shape[0], H, x.shape[1], D // H)"),
     Plant("heads merged by a view", "causality.axes", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).reshape("),

@@ -17,6 +17,7 @@ from tests.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, 
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
 from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 from tfm_lib.checkup.command import examined
+from tfm_lib.checkup.examine import PROBES
 from tfm_lib.checkup.report import SEVERITIES
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.lessons import LESSONS
@@ -43,6 +44,7 @@ PARTS_OF = {
     "precision": ["precision"],
     "saving": ["saving"],
 }
+CODE = r"`[^`]+`|tgt\[[^]]+\]"  # in the advice: a line of Python, or which part of the target is taken
 IDS = {"pad_id": PAD, "start_id": START, "eos_id": EOS}
 SMALL = {
     "vocab_size": 40, "d_model": 32, "num_heads": 4, "d_ff": 64, "num_encoder_layers": 2, "num_decoder_layers": 2,
@@ -65,6 +67,19 @@ def troubles(report):
 def test_a_planted_fault_is_found_and_named(plant):
     model, given = plant.build()
     report = checkup(model, **given, parts=PARTS_OF[plant.code.partition(".")[0]], quick=True)
+    assert plant.code in report.codes, report
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [plant for plant in PLANTS if plant.code.startswith(("cache.", "generate.")) and plant.code != "generate.mode"],
+    ids=lambda plant: plant.name,
+)
+def test_what_writes_is_examined_without_a_module_as_well(plant):
+    """It sees no module in a list, and can set no mode."""
+    model, given = plant.build()
+    hidden = [model.eval()]
+    report = checkup(lambda src, tgt: hidden[0](src, tgt), **given, parts="cache")
     assert plant.code in report.codes, report
 
 
@@ -92,6 +107,15 @@ def test_every_code_has_a_plant_and_leads_to_a_section_that_exists():
         )
         headings = [re.sub(r"^#+ (\d+ )?", "", line) for line in text.splitlines() if line.startswith("#")]
         assert section in headings, code
+
+
+@pytest.mark.parametrize("code", [code for code, advice in ADVICE.items() if re.search(CODE, advice.likely)])
+def test_the_likely_line_is_the_one_that_was_planted(code):
+    """Opposites, as eval and training, or inputs and labels, could be exchanged; the text may name fault or fix."""
+    named = re.findall(CODE, ADVICE[code].likely)
+    lines = [line for plant in PLANTS if plant.code == code for line in (plant.old, plant.new)]
+    in_order = ".*".join(re.escape(words.strip("`")) for words in named)
+    assert any(re.search(in_order, line, re.DOTALL) for line in lines), f"{named} is in none of {lines}"
 
 
 @pytest.mark.parametrize("source", [MODEL, TORCH, GPT, BERT], ids=["by hand", "torch", "GPT", "BERT"])
@@ -247,6 +271,14 @@ class Strange(nn.Module):
 def test_it_never_raises_and_nothing_strange_is_healthy(thing):
     report = checkup(thing, vocab_size=VOCAB, **IDS, quick=True)
     assert not report.healthy and str(report) and report.exit_code in (1, 2)
+
+
+def test_a_probe_that_raises_is_not_counted_as_tried(monkeypatch):
+    monkeypatch.setitem(PROBES, "source", [lambda subject: 1 / 0])
+    model, given = built(MODEL)
+    report = checkup(model, **given, parts=["shapes", "source", "saving"])
+    assert report.tried == ["shapes", "saving"]
+    assert report.not_tried == ["source (ZeroDivisionError: division by zero)"]
 
 
 @pytest.mark.parametrize(
