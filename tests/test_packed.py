@@ -34,13 +34,18 @@ def test_two_neighbors_share_a_byte_by_hand():
     seed=st.integers(0, 999),
     scale=st.sampled_from([1e-6, 1e-3, 1.0, 4e4]),  # beyond 11 deviations a step would be too large
 )
-def test_no_weight_moves_by_more_than_half_a_step(rows: int, groups: int, seed: int, scale: float):
+def test_each_weight_goes_to_the_nearest_multiple_which_is_half_a_step_away_at_most(
+    rows: int, groups: int, seed: int, scale: float
+):
     weight = scale * torch.randn(rows, GROUP * groups, generator=torch.Generator().manual_seed(seed))
     packed, steps = pack(weight)
-    back = unpack(packed, steps)
+    moved = (unpack(packed, steps) - weight).abs().unflatten(1, (-1, GROUP))  # (N, groups, 32)
+    multiples = torch.arange(-7, 8) * steps.float()[..., None, None]  # of the step that is stored: (N, groups, 1, 15)
+    nearest = (weight.unflatten(1, (-1, GROUP))[..., None] - multiples).abs().amin(-1)
+    assert torch.allclose(moved, nearest, rtol=1e-5, atol=0), "another multiple of the stored step is nearer"
     # A step is rounded to half precision, so that the largest weight of a group may lie beyond seven of them.
     slack = steps.float() * (0.5 + 7 * 2**-10) + 7 * 2**-25
-    assert ((back - weight).abs().unflatten(1, (-1, GROUP)) <= slack[..., None]).all()
+    assert (moved <= slack[..., None]).all()
 
 
 def test_a_group_of_zeros_and_a_constant_one_come_back():

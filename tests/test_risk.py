@@ -53,6 +53,19 @@ def test_the_loss_is_that_of_a_plain_loop(monkeypatch):
     assert risk_step(model.eval(), BATCH, optimizer, RECIPE, 0.0) == pytest.approx(float(expected), abs=1e-6)
 
 
+def test_each_step_throws_its_own_dice(monkeypatch):
+    model, seeds = lively_copying(1), []
+
+    def spied(*arguments, generator, **options):
+        seeds.append(generator.initial_seed())
+        return sample(*arguments, generator=generator, **options)
+
+    monkeypatch.setattr(risk, "sample", spied)
+    for _ in range(3):
+        risk_step(model, BATCH, training.make_optimizer(model), RECIPE, 0.0)
+    assert len({*seeds}) == 3, f"the dice of three steps have the seeds {seeds}"
+
+
 def test_what_the_model_writes_scores_better_and_better(monkeypatch):
     monkeypatch.setattr(risk, "WORDS", 0.0)  # by its own texts alone
     torch.manual_seed(0)

@@ -201,7 +201,8 @@ def test_several_summaries_of_a_text_stand_behind_their_probability(capsys):
     assert len(rows) == 3 and rows[0] == ["0.645", SUMMARY]
 
 
-def test_each_line_of_a_file_has_its_line(capsys):
+def test_each_line_of_a_file_has_its_line(capsys, monkeypatch):
+    monkeypatch.setattr(writing, "ROWS", 2)  # fewer than the file's lines
     texts = f"{STORY}\r\n\nthe library at noon"
     Path("texts.txt").write_bytes(b"\xef\xbb\xbf" + texts.encode())
     with pytest.raises(SystemExit) as end:
