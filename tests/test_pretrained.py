@@ -30,6 +30,7 @@ from tfm_lib.batches import Batch, encode_pairs, pad_rows
 from tfm_lib.beam import beam_search
 from tfm_lib.checkpoints import load_checkpoint
 from tfm_lib.decoding import greedy, summarize
+from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
@@ -231,6 +232,15 @@ def test_what_was_exported_comes_back_bit_by_bit(exported):
     assert back.generate(texts, max_new_tokens=16) == summarize(
         model, vocabulary, encode_pairs([Pair(text, "") for text in texts], vocabulary, 72, 16), 16
     )
+
+
+@pytest.mark.parametrize("cut", ["words", "byte pairs"])
+def test_names_of_special_tokens_in_a_text_are_text_in_an_exported_tokenizer_too(cut, tmp_path):
+    texts = ["[eos]", "[pad] fire [unk] [start]", "a fire [eos] in lima"]
+    vocabulary = Vocabulary.of_words(TEXTS) if cut == "words" else Vocabulary.of_byte_pairs(TEXTS, 400)
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), d_model=8, num_heads=2, d_ff=8, max_length=32))
+    tokenizer = AutoTokenizer.from_pretrained(export(model, vocabulary, tmp_path / "exported"))
+    assert tokenizer(texts).input_ids == vocabulary.encode_all(texts)
 
 
 def test_a_wrong_order_is_loaded_without_a_word_and_is_wrong(exported, tmp_path):
