@@ -34,6 +34,7 @@ from tfm_lib.lab import without_solutions
 LESSONS = Path(__file__).parent.parent / "notebooks"
 EXERCISES = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
 STEP = re.compile(r"<details><summary>([^<]+)</summary>\n\n(.+?)\n\n</details>", re.DOTALL)
+EXAMPLE = re.compile(r"For example, (.+?) gives? (.+)\.$", re.MULTILINE)
 CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -159,6 +160,36 @@ def test_a_reference_raises_nothing_but_a_refusal(exercise):
     if exercise.cases:
         errors = [running.outcome(exercise, exercise.reference, inputs).error for inputs in exercise.inputs()]
         assert not all(errors) and {type(error) for error in errors} <= {type(None), ValueError, TypeError}, errors
+
+
+def values_in(text: str) -> list:
+    """The values in code and formulas and the whole numbers of a sentence, in their order."""
+    found = re.findall(r"[`$](?:\w = )?([\[(\d][^`$]*)[`$]|\b(\d+|three)\b", text)
+    return [ast.literal_eval(code or number.replace("three", "3")) for code, number in found]
+
+
+def as_if(value: object, like: object) -> object:
+    """A value of a sentence in the form of another one: where that is a tensor, one with as many axes."""
+    if not isinstance(like, torch.Tensor):
+        return value
+    tensor = torch.tensor(value, dtype=like.dtype)
+    return tensor[(None,) * (like.dim() - tensor.dim())]
+
+
+def test_an_example_in_a_task_is_what_the_reference_gives():
+    tried = 0
+    for exercise in EXERCISES:
+        text = sections(exercise.name.partition(".")[0])[1][exercise.name].text
+        for given, gives in EXAMPLE.findall(text):
+            like = exercise.inputs()[0]
+            inputs = {name: as_if(value, like[name]) for name, value in zip(like, values_in(given), strict=True)}
+            came = exercise.call(exercise.reference, **inputs)
+            came = came if isinstance(came, tuple) else (came,)
+            wanted = tuple(as_if(value, x) for value, x in zip(values_in(gives), came, strict=True))
+            wrong = difference(wanted, came, exercise.tolerance)
+            assert wrong is None, f"{exercise.name}: {given} gives {came}, and not {gives}"
+            tried += 1
+    assert tried >= 5, "the examples are written in another way; read them so"
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), mistakes())
