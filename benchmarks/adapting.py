@@ -105,8 +105,8 @@ class Adapter(nn.Module):
         nn.init.zeros_(self.up.weight)
         nn.init.zeros_(self.up.bias)
 
-    def forward(self, *inputs):
-        y = self.inner(*inputs)
+    def forward(self, *inputs, **named):
+        y = self.inner(*inputs, **named)
         return y + self.up(self.down(y).relu())
 
 
@@ -121,12 +121,12 @@ class Prefixed(MultiHeadAttention):
         self.prefix = nn.Parameter(start)  # (2, H, length, K)
         return self
 
-    def attend(self, query, key, value, mask, positions):
+    def attend(self, query, key, value, mask, positions, *, causal):
         keys, values = self.prefix[:, None].expand(-1, len(key), -1, -1, -1)
         key, value = torch.cat([keys, key], 2), torch.cat([values, value], 2)
         if mask is not None:
             mask = F.pad(mask, (keys.shape[2], 0), value=True)
-        return super().attend(query, key, value, mask, positions)
+        return super().attend(query, key, value, mask, positions, causal=causal)
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -154,9 +154,9 @@ def trained_vectors(layer: int) -> Tensor:
     attention = model.encoder.layers[layer].self_attention
     attend, seen = attention.attend, []
 
-    def keep(query: Tensor, key: Tensor, value: Tensor, *rest: object) -> Tensor:
+    def keep(query: Tensor, key: Tensor, value: Tensor, *rest: object, **named: object) -> Tensor:
         seen.append(torch.stack([query, key, value]))
-        return attend(query, key, value, *rest)
+        return attend(query, key, value, *rest, **named)
 
     attention.attend = keep
     model.encode(torch.tensor([row for row in words if len(row) == SHORT]))

@@ -105,8 +105,9 @@ def test_a_prefix_is_keys_and_values_that_every_query_sees(lesson):
     mask = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
     keys, values = (part.expand(2, -1, -1, -1) for part in prefixed.prefix[:, None])
     seen = torch.cat([torch.ones(1, 1, 5, 3, dtype=torch.bool), mask], dim=-1)
-    wanted = attention.attend(query, torch.cat([keys, key], 2), torch.cat([values, value], 2), seen, None)
-    torch.testing.assert_close(prefixed.attend(query, key, value, mask, None), wanted)
+    wanted = attention.attend(query, torch.cat([keys, key], 2), torch.cat([values, value], 2), seen, None, causal=False)
+    torch.testing.assert_close(prefixed.attend(query, key, value, mask, None, causal=False), wanted)
+    torch.testing.assert_close(prefixed.attend(query, key, value, None, None, causal=True), wanted)
     assert torch.equal(lesson["Prefixed"].of(attention, 0)(x, x, x), attention(x, x, x)), "no prefix, no change"
     assert not hasattr(attention, "prefix")
 

@@ -104,6 +104,7 @@ MODULES = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem not in ("_
 IN_FOLDERS = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
 # Longer than a module should be, each with its reason.
 LONGER = {
+    "attention": "the formula, the kernel and the heads are read together",
     "beam": "its cache and its search are read together",
     "decoding": "greedy, sampling and the cache are read together",
     "model": "one path from configuration to logits",

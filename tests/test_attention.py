@@ -14,8 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import tfm_lib.attention
 from tests.references import copy_attention, randomize
 from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
+from tfm_lib.decoding import KeyValueCache
 from tfm_lib.masks import causal_mask
-from tfm_lib.model import TransformerConfig
+from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.tracing import record_attention
 
 DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
@@ -144,20 +145,61 @@ def test_the_kernel_takes_any_leading_axes():
     assert torch.allclose(attention(query[0], key[0], value[0], mask), by_formula[0], atol=1e-6)
 
 
-def test_a_long_causal_mask_never_reaches_the_kernel_and_any_other_does(monkeypatch):
-    given = []
-    kernel = F.scaled_dot_product_attention
+@pytest.mark.parametrize("queries", [1, 3, 5])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_causal_is_the_explicit_mask(queries, padded, recorded, cached):
+    layer, x, past = randomize(MultiHeadAttention(8, 2)), torch.randn(2, 5, 8, requires_grad=True), 5 - queries
+    keep = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]).bool()[:, None, None] if padded else None
+    future = causal_mask(queries, past)
+    layer.on_weights = (lambda weights: None) if recorded else None
+
+    def attended(mask, causal):
+        new, cache = x, None
+        if cached and past:
+            cache, new = KeyValueCache(5), x[:, past:]
+            layer._keys_and_values(x[:, :past], x[:, :past], cache)
+        out = layer(x[:, past:], new, new, mask, cache, causal=causal)
+        return out, *torch.autograd.grad(out.square().sum(), x)
+
+    wanted = attended(future if keep is None else future & keep, False)
+    for found, expected in zip(attended(keep, True), wanted, strict=True):
+        assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(attended(keep, False)[0], wanted[0], atol=1e-5) == (queries == 1)
+
+
+def test_the_kernel_hides_the_future_itself_where_no_other_mask_and_no_past_is_there(monkeypatch):
+    given, kernel = [], F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (given.append(k), kernel(*a, **k))[1])
-    monkeypatch.setattr(tfm_lib.attention, "LONG", 6)
-    query, key, value = torch.randn(3, 2, 4, 6, 8, dtype=torch.float64)
-    causal, almost = causal_mask(6), causal_mask(6)
-    almost[..., 5, 2] = False
-    for mask in (causal, almost, causal_mask(6).expand(2, 1, 6, 6)):
-        by_formula = attention_weights(query, key, mask) @ value
-        assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-12)
-    short = attention(query[:, :, :5], key[:, :, :5], value[:, :, :5], causal_mask(5))
-    assert torch.allclose(short, attention_weights(query, key, causal)[..., :5, :5] @ value[:, :, :5], atol=1e-12)
+    query, key = torch.randn(2, 1, 4, 6, 8)
+    attention(query, key, key, causal=True)
+    attention(query, key, key, causal_mask(6))
+    attention(query[:, :, 1:], key, key, causal=True)
+    attention(query, key, key, torch.ones(1, 1, 1, 6, dtype=torch.bool), causal=True)
     assert [call.get("is_causal", False) for call in given] == [True, False, False, False]
+
+
+def test_a_model_that_reads_long_texts_is_compiled_and_exported_whole():
+    """Nothing looks at the values of a mask."""
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = Transformer(TransformerConfig(vocab_size=9, max_length=1100, **sizes)).eval()
+    src, tgt = torch.randint(3, 9, (1, 5)), torch.randint(3, 9, (1, 1100))
+    with torch.no_grad():
+        wanted = model(src, tgt)
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        assert torch.allclose(compiled(src, tgt), wanted, atol=1e-5)
+        assert torch.allclose(torch.export.export(model, (src, tgt)).module()(src, tgt), wanted, atol=1e-5)
+
+
+def test_a_variant_that_does_not_listen_to_causal_fails_and_does_not_leak():
+    class Deaf(MultiHeadAttention):
+        def attend(self, query, key, value, mask, positions):
+            return attention(query, key, value, mask)
+
+    x = torch.randn(1, 3, 8)
+    with pytest.raises(TypeError, match="causal"):
+        Deaf(8, 2)(x, x, x)
 
 
 def test_dropout_acts_on_the_weights_in_training_only():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tfm_lib.masks import (
     causal_mask,
     check_mask,
-    hides_only_the_future,
+    explicit_mask,
     length_mask,
     masked_softmax,
     padding_mask,
@@ -30,21 +30,17 @@ def test_causal_mask_with_a_past_has_the_last_rows_of_the_whole():
     assert torch.equal(causal_mask(2, past=3), causal_mask(5)[:, :, 3:])
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 600), st.data())
-def test_the_causal_mask_is_known_and_one_with_any_other_cell_is_not(length, data):
-    mask = causal_mask(length)
-    assert hides_only_the_future(mask) and hides_only_the_future(mask[0, 0])
-    query, key = (data.draw(st.integers(0, length - 1)) for _ in range(2))
-    mask[:, :, query, key].logical_not_()
-    assert not hides_only_the_future(mask)
-
-
-def test_a_mask_of_several_rows_or_with_a_past_or_of_padding_is_not_the_causal_one():
-    assert not hides_only_the_future(causal_mask(4).expand(2, 1, 4, 4))
-    assert not hides_only_the_future(causal_mask(3, past=1))
-    assert not hides_only_the_future(torch.ones(4, 1, 1, 4, dtype=torch.bool))
-    assert not hides_only_the_future(causal_mask(4, device="meta"))
+def test_an_explicit_mask_hides_the_future_of_the_last_queries_and_what_the_mask_hides():
+    query, key = torch.zeros(2, 4, 3, 8), torch.zeros(2, 4, 5, 8)
+    padding = padding_mask(torch.tensor([[5, 3, 7, 2, 0], [0, 7, 2, 4, 4]]), pad_id=0)
+    assert explicit_mask(query, key, None, causal=False) is None
+    assert explicit_mask(query, key, padding, causal=False) is padding
+    assert torch.equal(explicit_mask(query, key, None, causal=True), causal_mask(3, past=2))
+    assert torch.equal(explicit_mask(query, key, padding, causal=True), causal_mask(3, past=2) & padding)
+    assert explicit_mask(query[:, :, :1], key, None, causal=True) is None  # the last position has no future
+    assert torch.equal(explicit_mask(query[0, 0], key[0, 0], None, causal=True), causal_mask(3, past=2)[0, 0])
+    with pytest.raises(ValueError, match="got 5 queries and 3 keys.*leave out causal=True"):
+        explicit_mask(key, query, None, causal=True)
 
 
 def test_no_query_and_no_past_are_allowed_extremes():

@@ -14,7 +14,7 @@ from tfm_lib.attention import MultiHeadAttention, Positions
 from tfm_lib.beam import beam_hypotheses, search
 from tfm_lib.decoding import DecoderCache, KeyValueCache, after_the_end, write
 from tfm_lib.layers import EncoderLayer
-from tfm_lib.masks import causal_mask, padding_mask
+from tfm_lib.masks import causal_mask, explicit_mask, padding_mask
 from tfm_lib.model import Transformer
 from tfm_lib.next_token import NO_RULES
 
@@ -28,17 +28,17 @@ def turn(x, at):
 
 
 class Rotary(MultiHeadAttention):
-    def attend(self, query, key, value, mask, positions):
+    def attend(self, query, key, value, mask, positions, *, causal):
         query, key = turn(query, positions.query), turn(key, positions.key)
-        return super().attend(query, key, value, mask, positions)
+        return super().attend(query, key, value, mask, positions, causal=causal)
 
 
 class ALiBi(MultiHeadAttention):
-    def attend(self, query, key, value, mask, positions):
+    def attend(self, query, key, value, mask, positions, *, causal):
         slope = 2.0 ** (-8 * torch.arange(1, self.num_heads + 1) / self.num_heads)
         distance = positions.key[None] - positions.query[:, None]  # (T, S): how far back, as a negative number
         bias = (slope[:, None, None] * distance.clamp(max=0)).to(query.dtype)  # (H, T, S)
-        scores = query @ key.mT / query.shape[-1] ** 0.5 + bias
+        scores, mask = query @ key.mT / query.shape[-1] ** 0.5 + bias, explicit_mask(query, key, mask, causal)
         return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1) @ value
 
 
@@ -47,9 +47,9 @@ class Grouped(MultiHeadAttention):
         super().__init__(d_model, num_heads)
         self.key_proj, self.value_proj = (nn.Linear(d_model, d_model // 2) for _ in range(2))
 
-    def attend(self, query, key, value, mask, positions):
+    def attend(self, query, key, value, mask, positions, *, causal):
         key, value = (x.repeat_interleave(2, dim=1) for x in (key, value))  # two heads share one key
-        return super().attend(query, key, value, mask, positions)
+        return super().attend(query, key, value, mask, positions, causal=causal)
 
 
 class Prefix(MultiHeadAttention):
@@ -57,11 +57,11 @@ class Prefix(MultiHeadAttention):
         super().__init__(d_model, num_heads)
         self.prefix = nn.Parameter(torch.randn(2, 1, num_heads, 3, d_model // num_heads))
 
-    def attend(self, query, key, value, mask, positions):
+    def attend(self, query, key, value, mask, positions, *, causal):
         more = self.prefix.expand(-1, len(query), -1, -1, -1)
         key, value = (torch.cat(both, dim=2) for both in zip(more, (key, value), strict=True))
         mask = None if mask is None else nn.functional.pad(mask, (3, 0), value=True)
-        return super().attend(query, key, value, mask, positions)
+        return super().attend(query, key, value, mask, positions, causal=causal)
 
 
 VARIANTS = [Rotary, ALiBi, Grouped, Prefix]

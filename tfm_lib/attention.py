@@ -8,24 +8,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfm_lib.masks import check_mask, hides_only_the_future, masked_softmax
-
-LONG = 1024  # from so many positions on, it pays to look whether a mask is the causal one
+from tfm_lib.masks import explicit_mask, masked_softmax
 
 
-def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
     """How much each query attends to each key: softmax(query key^T / sqrt(K)).
 
-    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S)
-    -> (..., T, S).
+    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S) -> (..., T, S).
+    causal: the queries are the last T of the S positions, and none sees a key after its own position.
     Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
     """
     _check_widths(query, key)
     scores = query @ key.transpose(-2, -1) / sqrt(query.shape[-1])  # (..., T, S)
-    return masked_softmax(scores, mask)
+    return masked_softmax(scores, explicit_mask(query, key, mask, causal))
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0, *, causal: bool = False
+) -> Tensor:
     """The values, mixed by `attention_weights`, in one fused kernel that never stores the weights.
 
     query (..., T, K), key (..., S, K), value (..., S, any width), mask (..., T, S) -> (..., T, width of value).
@@ -36,12 +36,11 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     _check_widths(query, key)
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"every key needs one value, got {key.shape[-2]} keys and {value.shape[-2]} values")
-    if mask is not None:
-        check_mask(mask, (*query.shape[:-1], key.shape[-2]), query.device)
-        if mask.shape[-1] >= LONG and hides_only_the_future(mask):  # which the kernel does by itself, at half the cost
-            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        if query.device.type != "cpu":
-            return _attention_by_any_kernel(query, key, value, mask, dropout)
+    if causal and mask is None and query.shape[-2] == key.shape[-2]:  # the kernel does it alone, at half the cost
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+    mask = explicit_mask(query, key, mask, causal)
+    if mask is not None and query.device.type != "cpu":
+        return _attention_by_any_kernel(query, key, value, mask, dropout)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
 
@@ -125,11 +124,9 @@ class Cache(Protocol):
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Take the new keys and values (B, H, new, K), give back all so far (B, H, S, K)."""
-        ...
 
     def all(self) -> tuple[Tensor, Tensor]:
         """All keys and values so far (B, H, S, K)."""
-        ...
 
 
 class MultiHeadAttention(nn.Module):
@@ -137,6 +134,7 @@ class MultiHeadAttention(nn.Module):
 
     query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
     With a cache, key and value are those that it has not seen: there may be none of them, S = 0.
+    causal hides the future: the queries are the last T positions of all keys, the cached ones included.
     positions are handed on to `attend`, which variants replace; the places of what a cache holds are not guessed.
     dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
     Raises ValueError where num_heads does not divide d_model, or dropout is not in [0, 1).
@@ -147,8 +145,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_heads(d_model, num_heads)
         check_dropout(dropout)
-        self.num_heads, self.width = num_heads, d_model // num_heads
-        self.dropout = dropout
+        self.num_heads, self.width, self.dropout = num_heads, d_model // num_heads, dropout
         self.query_proj = nn.Linear(d_model, d_model)
         self.key_proj = nn.Linear(d_model, d_model)
         self.value_proj = nn.Linear(d_model, d_model)
@@ -163,24 +160,35 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         cache: Cache | None = None,
         positions: Positions | None = None,
+        *,
+        causal: bool = False,
     ) -> Tensor:
         query = self._split(self.query_proj(query))  # (B, H, T, K)
         key, value = self._keys_and_values(key, value, cache)  # (B, H, S, K)
-        return self.output_proj(self._merge(self.attend(query, key, value, mask, positions)))  # (B, T, D)
+        mixed = self.attend(query, key, value, mask, positions, causal=causal)  # (B, H, T, K)
+        return self.output_proj(self._merge(mixed))  # (B, T, D)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, positions: Positions | None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        positions: Positions | None,
+        *,
+        causal: bool,
     ) -> Tensor:
         """Each head's mixture of its values, the one thing that variants replace.
 
         query (B, H, T, K), key and value (B, H, S, K), mask broadcastable to (B, H, T, S) -> (B, H, T, K).
         positions: where queries and keys stand, if the caller said so; this one does not look.
+        causal: the future is hidden besides what the mask hides; `masks.explicit_mask` makes one mask of both.
         """
         dropout = self.dropout if self.training else 0.0
         if self.on_weights is None:
-            return attention(query, key, value, mask, dropout)
-        # The fused kernel never holds the weights, so whoever wants to see them gets the formula.
-        weights = attention_weights(query, key, mask)  # (B, H, T, S)
+            return attention(query, key, value, mask, dropout, causal=causal)
+        # The fused kernel never holds the weights, so a recording takes the formula.
+        weights = attention_weights(query, key, mask, causal=causal)  # (B, H, T, S)
         self.on_weights(weights)
         return F.dropout(weights, dropout) @ value
 

@@ -58,8 +58,8 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward: x (B, T, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
 
-    Without a cache S is T. With a causal mask it is the layer of a decoder-only model, and `cache` holds what came
-    before. Source: Vaswani et al. 2017, section 3.1.
+    Without a cache S is T. With causal=True, or a causal mask, it is the layer of a decoder-only model, and `cache`
+    holds what came before. Source: Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(
@@ -83,8 +83,10 @@ class EncoderLayer(nn.Module):
         mask: Tensor | None = None,
         cache: Cache | None = None,
         positions: Positions | None = None,
+        *,
+        causal: bool = False,
     ) -> Tensor:
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, cache, positions))
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, cache, positions, causal=causal))
         return self.around_feed_forward(x, self.feed_forward)
 
 
@@ -92,6 +94,7 @@ class DecoderLayer(nn.Module):
     """Self-attention over the target, cross-attention to the memory, then feed-forward.
 
     x (B, T, D), memory (B, S, D), mask and memory_mask broadcastable to (B, H, T, T) and (B, H, T, S) -> (B, T, D).
+    causal: self-attention hides the future. A layer alone does not know that it is a decoder's: the decoder says so.
     cache, positions: one for each of the two attentions. Source: Vaswani et al. 2017, section 3.1.
     """
 
@@ -119,11 +122,12 @@ class DecoderLayer(nn.Module):
         *,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        causal: bool = False,
         cache: tuple[Cache, Cache] | tuple[None, None] = (None, None),
         positions: tuple[Positions, Positions] | tuple[None, None] = (None, None),
     ) -> Tensor:
         (own, cross), (own_at, cross_at) = cache, positions
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own, own_at))
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own, own_at, causal=causal))
         x = self.around_cross_attention(
             x, lambda y: self.cross_attention(y, memory, memory, memory_mask, cross, cross_at)
         )

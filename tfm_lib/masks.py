@@ -36,15 +36,26 @@ def causal_mask(length: int, past: int = 0, device: torch.device | str | None = 
     return (key <= query)[None, None]  # (1, 1, T, S)
 
 
-def hides_only_the_future(mask: Tensor) -> bool:
-    """Whether a mask (..., T, S) is `causal_mask(T)`, one for all rows and heads. On the meta device nobody knows."""
-    length = mask.shape[-1]
-    if mask.numel() != length**2 or mask.shape[-2] != length or mask.is_meta:
-        return False
-    key = torch.arange(length, device=mask.device)
-    # In blocks of queries, so that no second matrix of this size comes into being.
-    blocks = zip(mask.view(length, length).split(256), key[:, None].split(256), strict=True)
-    return all(block.equal(key <= query) for block, query in blocks)
+def explicit_mask(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
+    """What `mask` hides and, if causal, the future, in one mask: query (..., T, K), key (..., S, K) -> (..., T, S).
+
+    The queries are the last T of the S positions. None: nothing is hidden, as from a single query in the last position.
+    Raises ValueError or TypeError where there are more queries than keys, or the mask doesn't fit the scores.
+    """
+    queries, keys = query.shape[-2], key.shape[-2]
+    if mask is not None:
+        check_mask(mask, (*query.shape[:-1], keys), query.device)
+    if not causal or queries == 1:
+        return mask
+    if queries > keys:
+        raise ValueError(
+            f"causal attention needs a key for each query, got {queries} queries and {keys} keys; "
+            "cross-attention is not causal: leave out causal=True"
+        )
+    future = causal_mask(queries, keys - queries, query.device)  # (1, 1, T, S)
+    if query.dim() < 4:
+        future = future[0, 0]  # (T, S)
+    return future if mask is None else future & mask
 
 
 def length_mask(lengths: Tensor, max_length: int) -> Tensor:

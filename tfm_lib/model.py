@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tfm_lib.attention import Cache, Positions, check_dropout, check_heads
 from tfm_lib.layers import DecoderLayer, EncoderLayer, check_activation
-from tfm_lib.masks import causal_mask, check_rank, padding_mask
+from tfm_lib.masks import check_rank, padding_mask
 from tfm_lib.positions import LearnedPositions, SinusoidalPositions, check_even
 
 
@@ -161,14 +161,12 @@ class Decoder(nn.Module):
         positions = own, Positions(own.query, torch.arange(memory.shape[1], device=device))
         rows = ids if len(own.query) == length else ids.view(-1, 1)  # tokens that stand side by side: one in each row
         x = self.embedding(rows, past).view(*ids.shape, -1)  # (B, T, D)
-        if len(own.query) > 1:  # a position that comes last has no future to hide
-            future = causal_mask(length, past, device)  # (1, 1, T, past + T)
-            mask = future if mask is None else future & mask
+        causal = len(own.query) > 1  # a position that comes last has no future to hide
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
         for i, layer in enumerate(self.layers):
             caches = (None, None) if cache is None else cache.layers[i]
-            x = layer(x, memory, mask=mask, memory_mask=memory_mask, cache=caches, positions=positions)
+            x = layer(x, memory, mask=mask, memory_mask=memory_mask, causal=causal, cache=caches, positions=positions)
         return self.norm(x)
 
 

@@ -85,10 +85,12 @@ def _attend(
     value: Tensor,
     mask: Tensor | None,
     positions: Any,
+    *,
+    causal: bool,
 ) -> Tensor:
     if not scaled:
         query = query * sqrt(query.shape[-1])
-    mixed = attend(query, key, value, None if sees_all else mask, positions)  # (B, H, T, K)
+    mixed = attend(query, key, value, mask, positions, causal=causal and not sees_all)  # (B, H, T, K)
     return mixed.index_fill(1, torch.tensor(silent, dtype=torch.long, device=mixed.device), 0.0)
 
 

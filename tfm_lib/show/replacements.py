@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tfm_lib.attention import MultiHeadAttention, Positions, attention_weights
-from tfm_lib.masks import masked_softmax
+from tfm_lib.masks import explicit_mask, masked_softmax
 from tfm_lib.model import Transformer
 
 # Where attention can be replaced: the beginnings and ends of the names of modules.
@@ -157,8 +157,12 @@ def swapped(model: Transformer, place: str, name: str, size: int = 0, seed: int 
         value: Tensor,
         mask: Tensor | None,
         _positions: Positions | None,
+        *,
+        causal: bool,
     ) -> Tensor:
-        seen = torch.ones((), dtype=torch.bool, device=query.device) if mask is None else mask
+        seen = explicit_mask(query, key, mask, causal)
+        if seen is None:
+            seen = torch.ones((), dtype=torch.bool, device=query.device)
         weights = weigh(Heads(query, key, seen.expand(*query.shape[:-1], key.shape[-2])), size, seed)
         if attention.on_weights is not None:
             attention.on_weights(weights)
