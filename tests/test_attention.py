@@ -249,9 +249,9 @@ def test_additive_attention_takes_widths_that_differ():
         (lambda: attention(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)), ValueError, "4 keys and 5 values"),
         (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.zeros(3, 3)), TypeError, "boolean.*float32"),
         (
-            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.ones(3, 5, dtype=torch.bool)),
+            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.ones(1, 1, 3, 5, dtype=torch.bool)),
             ValueError,
-            r"\(3, 5\).*\(1, 2, 3, 3\)",
+            r"\(1, 1, 3, 5\).*\(1, 2, 3, 3\)",
         ),
     ],
 )

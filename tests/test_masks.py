@@ -95,9 +95,27 @@ def test_a_hidden_key_gets_exactly_zero_even_where_its_score_is_the_largest():
 
 
 def test_a_mask_of_fewer_axes_holds_for_all_the_others():
-    scores, keep = torch.randn(2, 3, 4, 4), torch.tensor([True, False, True, True])
+    scores, keep = torch.randn(3, 4, 4), torch.tensor([True, False, True, True])
     for mask in (keep, causal_mask(4)[0, 0], torch.tensor(True)):
-        assert torch.equal(masked_softmax(scores, mask), masked_softmax(scores, mask.expand(2, 3, 4, 4)))
+        assert torch.equal(masked_softmax(scores, mask), masked_softmax(scores, mask.expand(3, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("mask", "fixes"),
+    [
+        (torch.rand(2, 4, 4) < 0.9, ["mask[:, None]"]),  # of examples; read from the right it would be one of heads
+        (torch.rand(4, 4) < 0.9, ["mask[:, None, None]", "mask[None, None]"]),
+        (torch.rand(4) < 0.9, ["mask.view(1, 1, 1, -1)"]),
+        (torch.tensor(True), ["mask.view(1, 1, 1, -1)"]),
+    ],
+)
+def test_scores_with_heads_want_a_mask_of_four_axes_and_every_fix_works(mask, fixes):
+    scores = torch.randn(4 if mask.dim() == 2 else 2, 2, 4, 4)
+    with pytest.raises(ValueError, match="need a mask of four axes") as caught:
+        masked_softmax(scores, mask)
+    for fix in fixes:
+        assert f"{fix} for" in str(caught.value) or str(caught.value).endswith(fix)
+        assert masked_softmax(scores, eval(fix)).shape == scores.shape
 
 
 def test_scores_may_have_any_rank_with_a_mask_or_nothing():

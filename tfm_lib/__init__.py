@@ -20,7 +20,7 @@ One legend of axes, used in every shape comment:
     T  query positions (the target side)    V  size of the vocabulary
     S  key positions (the source side)
 
-One rule for masks: boolean, True means "may attend", broadcastable to (B, H, T, S), combined with `&`.
+One rule for masks: boolean, True means "may attend", four axes that broadcast to (B, H, T, S), combined with `&`.
 `F.scaled_dot_product_attention` reads a mask that way; `nn.MultiheadAttention` reads it the opposite way.
 """
 

@@ -1,6 +1,7 @@
 """What may be seen: masks, and the softmax that obeys them.
 
-A mask is boolean, True means "may attend", and it broadcasts to the scores' shape (B, H, T, S).
+A mask is boolean, True means "may attend", and it broadcasts to the scores' shape (B, H, T, S), with all four axes:
+one of (B, T, S) would pass for one of (H, T, S) where B equals H.
 Combine masks with `&`. Masks hide keys, never query rows. A query that may attend to nothing gets
 weights of zero and a gradient of zero, in every dtype.
 """
@@ -79,7 +80,10 @@ def length_mask(lengths: Tensor, max_length: int) -> Tensor:
 
 
 def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...], device: torch.device) -> None:
-    """Raise TypeError or ValueError unless `mask` is boolean, on `device`, and broadcasts to the scores' `shape`."""
+    """Raise TypeError or ValueError unless `mask` is boolean, on `device`, and broadcasts to the scores' `shape`.
+
+    Scores of four axes want a mask of four, since fewer would be aligned with heads where the batch is meant.
+    """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(
@@ -88,6 +92,13 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...], device: torch.
         )
     if mask.device != device:
         raise ValueError(f"the mask is on {mask.device} but the scores are on {device}; use mask.to(scores.device)")
+    if mask.dim() < len(shape) == 4:
+        fix = {3: "mask[:, None] for one of (batch, queries, keys)"}
+        fix[2] = "mask[:, None, None] for one of (batch, keys), mask[None, None] for one of (queries, keys)"
+        raise ValueError(
+            f"scores of shape {tuple(shape)} need a mask of four axes, (batch, heads, queries, keys), "
+            f"got {tuple(mask.shape)}; write {fix.get(mask.dim(), 'mask.view(1, 1, 1, -1)')}"
+        )
     fits = mask.dim() <= len(shape) and all(
         m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
