@@ -118,8 +118,18 @@ class Batch:
         return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device), self.pad_id)
 
 
+def shifted(tokens: Tensor, start_id: int) -> Tensor:
+    """What the decoder reads while it names `tokens` (B, T): start_id, then all but the last of them (B, T)."""
+    return torch.cat([torch.full_like(tokens[:, :1], start_id), tokens[:, :-1]], dim=1)
+
+
 def pad_rows(rows: Sequence[list[int]], pad_id: int = PAD_ID) -> Tensor:
-    """Rows of ids of any length, padded on the right with `pad_id` to an int64 tensor (B, longest row)."""
+    """Rows of ids of any length, padded on the right with `pad_id` to an int64 tensor (B, longest row).
+
+    Raises ValueError where there is no row.
+    """
+    if not rows:
+        raise ValueError("there are no rows to pad; give one list of ids at least")
     width = max(map(len, rows))
     return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
 

@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfm_lib.batches import Batch
+from tfm_lib.batches import Batch, shifted
 from tfm_lib.decoding import evaluating, sample
+from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer
 from tfm_lib.recipes import Recipe
 from tfm_lib.rouge import prefix_lcs
@@ -26,18 +27,16 @@ def risk_step(model: Transformer, batch: Batch, optimizer: torch.optim.Optimizer
         group["lr"] = rate
     pad_id, start_id, eos_id = batch.pad_id, model.config.start_id, model.config.eos_id
     rows = torch.arange(len(batch.src), device=batch.src.device).repeat_interleave(TEXTS)  # (B * TEXTS,)
-    chance = torch.Generator(rows.device).manual_seed(
-        int(torch.randint(2**62, ()))
-    )  # a run that goes on draws the same
+    # Its seed comes from torch's random state, which a checkpoint keeps: a run that goes on draws the same.
+    chance = torch.Generator(rows.device).manual_seed(int(torch.randint(2**62, ())))
     longest = batch.labels.shape[1]
     written = sample(model, batch.src[rows], longest, generator=chance, temperature=TEMPERATURE).clone()
     scores = _scores(written, batch.labels[rows], pad_id, eos_id).view(-1, TEXTS)  # (B, TEXTS)
 
-    before = torch.cat([torch.full_like(written[:, :1], start_id), written[:, :-1]], dim=1)
-    src_mask = (batch.src != pad_id)[:, None, None]  # (B, 1, 1, S)
+    src_mask = padding_mask(batch.src, pad_id)  # (B, 1, 1, S)
     with evaluating(model):  # without dropout, as it was written
         memory = model.encode(batch.src, src_mask)
-        logits = model.decode(before, memory[rows], src_mask=src_mask[rows])  # (B * TEXTS, T, V)
+        logits = model.decode(shifted(written, start_id), memory[rows], src_mask=src_mask[rows])  # (B * TEXTS, T, V)
     surprise = F.cross_entropy(logits.mT, written, ignore_index=pad_id, reduction="none").sum(1)  # (B * TEXTS,)
     odds = (-SHARPNESS * surprise.view(-1, TEXTS)).softmax(1)  # (B, TEXTS)
     risk = 1 - (odds * scores).sum(1).mean()

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tfm_lib.batches import shifted
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.decoding import evaluating, greedy
 from tfm_lib.model import Transformer
@@ -56,7 +57,7 @@ def architecture_control(
         raise ValueError(f"story has {len(ids)} tokens; the model reads 1 to {model.config.max_length}: pass another")
     src = torch.tensor([ids], device=next(model.parameters()).device)  # (1, S)
     written = greedy(model, src, MOST_TOKENS)  # (1, T)
-    tgt = torch.cat([torch.full_like(written[:, :1], model.config.start_id), written[:, :-1]], dim=1)  # (1, T)
+    tgt = shifted(written, model.config.start_id)  # (1, T)
     tensor = computed(model, src, tgt, opened).cpu()
     texts = {"encoder": vocabulary.pieces(ids), "decoder": vocabulary.pieces(tgt[0])}
     side, one = found[opened]
@@ -96,10 +97,8 @@ def _picture(
     image = right.imshow(values.numpy(), vmax=limit, aspect="auto", interpolation="nearest", **colors)
     right.plot(column, row, "s", ms=8, mfc="none", mec=INK, mew=1.4)
     words = opened.role in ("attention", "output")
-    down, across = (
-        -(-len(rows) // 30),
-        -(-len(keys) // 26) if words else 32,
-    )  # labels thinned out where they would touch
+    # Labels are thinned out where they would touch.
+    down, across = -(-len(rows) // 30), -(-len(keys) // 26) if words else 32
     right.set_yticks(range(0, len(rows), down), rows[::down], parse_math=False)
     right.set_xticks(range(0, len(keys), across), keys[::across], rotation=90 * words, parse_math=False)
     right.tick_params(length=0, labelsize=8)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from tfm_lib.batches import shifted
 from tfm_lib.decoding import evaluating, greedy
 from tfm_lib.lessons import course_file
 from tfm_lib.next_token import log_softmax
@@ -94,9 +95,8 @@ def _run(story: str) -> tuple[dict[str, Any], torch.Tensor]:
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(story)])  # (1, S)
     tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
-    before = torch.cat([torch.full_like(tokens[:, :1], model.config.start_id), tokens[:, :-1]], dim=1)
     with evaluating(model), record_attention(model) as maps:
-        probs = log_softmax(model(src, before))[0].exp()  # (T, V)
+        probs = log_softmax(model(src, shifted(tokens, model.config.start_id)))[0].exp()  # (T, V)
     weights = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0].mean(0)  # (T, S)
     texts = token_texts(vocabulary, tokens[0].tolist(), [])
     steps = []

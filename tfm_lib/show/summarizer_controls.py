@@ -6,6 +6,7 @@ import torch
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
+from tfm_lib.batches import shifted
 from tfm_lib.decoding import Writer, evaluating, greedy
 from tfm_lib.model import Transformer
 from tfm_lib.next_token import log_softmax
@@ -47,9 +48,8 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     src = torch.tensor([vocabulary.encode(data["story"], slots)], device=next(model.parameters()).device)  # (1, S)
     with torch.inference_mode(), evaluating(model):
         tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
-        before = torch.cat([torch.full_like(tokens[:, :1], model.config.start_id), tokens[:, :-1]], dim=1)
         with record_attention(model) as maps:
-            model(src, before)
+            model(src, shifted(tokens, model.config.start_id))
     layer, place = model.config.num_decoder_layers, min(PLACE, tokens.shape[1] - 1)
     weights = maps[f"decoder.layers.{layer - 1}.cross_attention"][0, :, place].mean(0).tolist()  # (S,)
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
