@@ -114,7 +114,7 @@ def logits_of(written: dict[str, Any]) -> Tensor:
 def expected_logits(model: Transformer, src: Tensor, tokens: list[int]) -> Tensor:
     """(T, V), as Python computes them."""
     before = torch.tensor([[model.config.start_id, *tokens[:-1]]])
-    return model.decode(before, model.encode(src), src_mask=True)[0]
+    return model.decode(before, model.encode(src), src_mask=None)[0]
 
 
 def texts_of(tokens: Tensor, eos_id: int) -> list[list[int]]:

@@ -240,6 +240,9 @@ def test_the_configuration_is_the_papers_and_frozen():
         (dict(position_offset=-1), "negative, got -1"),
         (dict(pad_id=30), "pad_id must be an id of the vocabulary, 0..29, got 30"),
         (dict(eos_id=-1), "eos_id"),
+        (dict(d_model=16.0), "d_model must be a whole number, got 16.0; round it"),
+        (dict(max_length=16.5), "max_length must be a whole number, got 16.5"),
+        (dict(position_offset=2.0), "position_offset must be a whole number"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(changes, words):
@@ -280,8 +283,10 @@ def test_the_fix_of_a_wrong_width_works_at_once(d_model, heads):
 def test_ids_are_refused_with_the_fix_for_their_type_or_their_axes():
     embedding = small().encoder.embedding
     for bad, words in [
-        (torch.zeros(2, 3), r"integers, got torch.float32; use ids.long\(\)"),
-        (torch.zeros(3), r"integers, got torch.float32; use ids.long\(\)"),
+        (torch.zeros(2, 3), r"integers, .*got torch.float32; use ids.long\(\)"),
+        (torch.zeros(3), r"integers, .*got torch.float32; use ids.long\(\)"),
+        (torch.zeros(1, 3).bool(), r"integers, .*got torch.bool; use ids.long\(\)"),
+        (torch.zeros(1, 3, dtype=torch.uint8), r"integers, .*got torch.uint8; use ids.long\(\)"),
         (torch.zeros(3).long(), r"\(batch, length\), got \(3,\); for one sequence use ids\[None\]"),
         (torch.zeros(1, 2, 3).long(), r"\(batch, length\), got \(1, 2, 3\); give each sequence a row"),
     ]:

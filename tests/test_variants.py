@@ -12,7 +12,7 @@ from tests.test_decoding import lively
 from tests.test_model import random_ids, small
 from tfm_lib.attention import MultiHeadAttention, Positions
 from tfm_lib.beam import beam_hypotheses, search
-from tfm_lib.decoding import DecoderCache, KeyValueCache, after_the_end, write
+from tfm_lib.decoding import DecoderCache, KeyValueCache, Writer, after_the_end, write
 from tfm_lib.layers import EncoderLayer
 from tfm_lib.masks import causal_mask, explicit_mask, padding_mask
 from tfm_lib.model import Transformer
@@ -219,7 +219,17 @@ def test_a_model_built_on_the_meta_device_takes_its_weights_and_is_whole(tied):
     assert torch.equal(empty.eval()(src, tgt), model(src, tgt))
 
 
-def test_decode_wants_the_mask_that_encode_had():
-    model, src = small(), random_ids(2, 5)
-    with pytest.raises(TypeError, match="padding_mask"):
-        model.decode(src, model.encode(src), src_mask=None)
+def test_no_mask_of_the_source_hides_nothing_and_a_forgotten_one_never_means_that():
+    model, src, tgt = small(), random_ids(2, 5), random_ids(2, 4)
+    src[0, 3:] = model.config.pad_id
+    nothing_hidden = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    memory = model.encode(src, None)
+    assert torch.allclose(memory, model.encode(src, nothing_hidden))
+    assert torch.allclose(
+        model.decode(tgt, memory, src_mask=None), model.decode(tgt, memory, src_mask=nothing_hidden), atol=1e-6
+    )
+    assert torch.allclose(Writer(model, src, 4, None).memory, memory) and not torch.equal(model.encode(src), memory)
+    with pytest.raises(TypeError, match="src_mask"):
+        model.decode(tgt, memory)
+    with pytest.raises(TypeError, match="a mask must be a boolean tensor.*got str"):
+        model.encode(src, "pading")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tfm_lib.attention import Positions
 from tfm_lib.decoding import DecoderCache, Writer, after_the_end, evaluating
-from tfm_lib.model import Transformer
+from tfm_lib.model import SourceMask, Transformer
 from tfm_lib.next_token import NO_RULES, Rules, log_softmax
 
 
@@ -45,7 +45,7 @@ class BeamWriter(Writer):
     cache: BeamCache
 
     def __init__(
-        self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None, num_beams: int
+        self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask, num_beams: int
     ) -> None:
         super().__init__(model, src, max_new_tokens, src_mask)
         room = 1 + num_beams * (max_new_tokens - 1)  # the start token, and then a token for each beam
@@ -81,7 +81,7 @@ def beam_search(
     model: Transformer,
     src: Tensor,
     max_new_tokens: int,
-    src_mask: Tensor | None = None,
+    src_mask: SourceMask = "padding",
     *,
     num_beams: int = 4,
     length_penalty: float = 1.0,
@@ -111,7 +111,7 @@ def beam_hypotheses(
     model: Transformer,
     src: Tensor,
     max_new_tokens: int,
-    src_mask: Tensor | None = None,
+    src_mask: SourceMask = "padding",
     *,
     num_beams: int = 4,
     length_penalty: float = 1.0,

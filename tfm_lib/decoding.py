@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from tfm_lib.attention import Positions
-from tfm_lib.batches import Examples, pad_rows
+from tfm_lib.batches import Examples, pad_rows, shifted
 from tfm_lib.masks import check_mask, padding_mask
-from tfm_lib.model import Transformer
+from tfm_lib.model import SourceMask, Transformer
 from tfm_lib.next_token import NO_RULES, Rules, log_softmax, next_token_probs
 from tfm_lib.vocabulary import Vocabulary
 
@@ -102,23 +101,24 @@ class Writer:
     text's first one, `source` (rows,), which text each row goes on with, `next_logits`, `select`, and two ids. What
     has these can be written with, a decoder-only model too.
 
-    src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden.
+    src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden; None hides nothing.
     """
 
-    def __init__(self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: Tensor | None = None) -> None:
+    def __init__(self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding") -> None:
         config = model.config
         if not 1 <= max_new_tokens <= config.max_length:
             raise ValueError(
                 f"max_new_tokens must lie in 1..{config.max_length}, the model's max_length, got {max_new_tokens}"
             )
-        if src_mask is None:
+        if isinstance(src_mask, str) and src_mask == "padding":
             src_mask = padding_mask(src, config.pad_id)
-        check_mask(src_mask, (len(src), 1, 1, src.shape[1]), src.device)
+        if src_mask is not None:
+            check_mask(src_mask, (len(src), 1, 1, src.shape[1]), src.device)
+            # Most single texts and whole batches of equal length have nothing to hide, and need no mask at each step.
+            src_mask = None if src_mask.all() else src_mask.expand(len(src), 1, 1, -1)
         self.model, self.pad_id, self.eos_id = model, config.pad_id, config.eos_id
         self.start = src.new_full((len(src),), config.start_id)  # (B,)
-        self.memory = model.encode(src, src_mask)  # (B, S, D)
-        # Most single texts and whole batches of equal length have nothing to hide, and need no mask at each step.
-        self.src_mask: Tensor | Literal[True] = True if src_mask.all() else src_mask.expand(len(src), 1, 1, -1)
+        self.memory, self.src_mask = model.encode(src, src_mask), src_mask  # (B, S, D), (B, 1, 1, S)
         self.source = torch.arange(len(src), device=src.device)  # which source each row belongs to
         self.cache = DecoderCache(config.num_decoder_layers, max_new_tokens, src.shape[1])
 
@@ -129,7 +129,7 @@ class Writer:
     def select(self, rows: Tensor) -> None:
         """Go on with the rows `rows` (R,), in this order; one may be named several times."""
         self.source, self.memory = self.source[rows], self.memory[rows]
-        if self.src_mask is not True:
+        if self.src_mask is not None:
             self.src_mask = self.src_mask[rows]
         self.cache.select(rows)
 
@@ -139,7 +139,7 @@ def greedy(
     model: Transformer,
     src: Tensor,
     max_new_tokens: int,
-    src_mask: Tensor | None = None,
+    src_mask: SourceMask = "padding",
     *,
     rules: Rules = NO_RULES,
 ) -> Tensor:
@@ -191,7 +191,7 @@ def sample(
     model: Transformer,
     src: Tensor,
     max_new_tokens: int,
-    src_mask: Tensor | None = None,
+    src_mask: SourceMask = "padding",
     *,
     generator: torch.Generator,
     temperature: float = 1.0,
@@ -238,7 +238,7 @@ def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor
 
 
 @torch.inference_mode()
-def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: Tensor | None = None) -> Tensor:
+def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: SourceMask = "padding") -> Tensor:
     """log p of each token, given the source and the tokens before it: tokens (B, T) as `greedy` returns them -> (B, T).
 
     One pass with teacher forcing. What follows a row's first eos_id gets 0, so that the sum over a row is the
@@ -247,8 +247,8 @@ def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: T
     config = model.config
     with evaluating(model):
         writer = Writer(model, src, tokens.shape[1], src_mask)
-        before = torch.cat([torch.full_like(tokens[:, :1], config.start_id), tokens[:, :-1]], dim=1)  # (B, T)
-        log_probs = log_softmax(model.decode(before, writer.memory, src_mask=writer.src_mask))  # (B, T, V)
+        logits = model.decode(shifted(tokens, config.start_id), writer.memory, src_mask=writer.src_mask)
+        log_probs = log_softmax(logits)  # (B, T, V)
     log_probs = log_probs.gather(2, tokens[:, :, None]).squeeze(2)  # (B, T)
     return log_probs.masked_fill(after_the_end(tokens, config.eos_id), 0.0)
 

@@ -13,6 +13,9 @@ from tfm_lib.layers import DecoderLayer, EncoderLayer, check_activation
 from tfm_lib.masks import check_rank, padding_mask
 from tfm_lib.positions import LearnedPositions, SinusoidalPositions, check_even
 
+# What is hidden of a source: what a mask (B, 1, 1, S) hides, "padding", the tokens equal to pad_id, or None: nothing.
+SourceMask = Tensor | Literal["padding"] | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
@@ -44,6 +47,9 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         sizes = "vocab_size d_model num_heads d_ff num_encoder_layers num_decoder_layers max_length"
+        for name in (*sizes.split(), "position_offset", "pad_id", "start_id", "eos_id"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number, got {getattr(self, name)!r}; round it")
         for name in sizes.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -96,8 +102,8 @@ class InputEmbedding(nn.Module):
     def _look_up(self, ids: Tensor) -> Tensor:
         if not ids.numel():
             raise ValueError(f"token ids of shape {tuple(ids.shape)} hold no token; a text needs one at least")
-        if ids.dtype.is_floating_point:
-            raise ValueError(f"token ids must be integers, got {ids.dtype}; use ids.long()")
+        if ids.dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"token ids must be integers, int64 or int32, got {ids.dtype}; use ids.long()")
         check_rank(ids)
         try:
             return self.tokens(ids)
@@ -217,9 +223,9 @@ class Transformer(nn.Module):
         src_mask = padding_mask(src, self.config.pad_id)
         return self.decode(tgt, self.encode(src, src_mask), src_mask=src_mask)
 
-    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
-        """src (B, S) -> memory (B, S, D). Without a mask, the tokens equal to pad_id are hidden."""
-        if src_mask is None:
+    def encode(self, src: Tensor, src_mask: SourceMask = "padding") -> Tensor:
+        """src (B, S) -> memory (B, S, D). Without a mask, the tokens equal to pad_id are hidden; None hides nothing."""
+        if isinstance(src_mask, str) and src_mask == "padding":
             src_mask = padding_mask(src, self.config.pad_id)
         return self.encoder(src, src_mask)
 
@@ -228,27 +234,17 @@ class Transformer(nn.Module):
         tgt: Tensor,
         memory: Tensor,
         *,
-        src_mask: Tensor | Literal[True],
+        src_mask: Tensor | None,
         tgt_mask: Tensor | None = None,
         cache: Past | None = None,
     ) -> Tensor:
         """tgt (B, T), memory (B, S, D), src_mask broadcastable to (B, 1, 1, S) -> logits (B, T, V).
 
-        src_mask=True says that nothing in the memory is hidden, which is faster than a mask that says so.
-        The mask that `encode` hid padding by can't be guessed from the memory: without one it raises TypeError.
+        The mask by which `encode` hid padding can't be guessed from the memory, so it must be given. None says that
+        nothing in the memory is hidden, and is faster than a mask that says so.
         The future is always hidden. A mask of padding is never guessed from the target's ids,
         since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
         only the tokens that it has not seen.
         """
-        return self.output(self._decoded(tgt, memory, src_mask, tgt_mask, cache))  # (B, T, V)
-
-    def _decoded(
-        self, tgt: Tensor, memory: Tensor, src_mask: Tensor | Literal[True], tgt_mask: Tensor | None, cache: Past | None
-    ) -> Tensor:
-        """The decoder's output (B, T, D), from which `decode` makes logits."""
-        if src_mask is None:
-            raise TypeError(
-                "decode needs the mask by which encode hid padding, got None; pass padding_mask(src, config.pad_id)"
-            )
-        memory_mask = None if src_mask is True else src_mask
-        return self.decoder(tgt, memory, mask=tgt_mask, memory_mask=memory_mask, cache=cache)
+        x = self.decoder(tgt, memory, mask=tgt_mask, memory_mask=src_mask, cache=cache)  # (B, T, D)
+        return self.output(x)  # (B, T, V)

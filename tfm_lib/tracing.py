@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.copying import CopyingTransformer
 from tfm_lib.decoding import token_log_probs
-from tfm_lib.model import Transformer
+from tfm_lib.model import SourceMask, Transformer
 
 
 @contextmanager
@@ -101,7 +101,7 @@ class Copied(NamedTuple):
 
 
 @torch.inference_mode()
-def copied_from(model: CopyingTransformer, src: Tensor, tokens: Tensor, src_mask: Tensor | None = None) -> Copied:
+def copied_from(model: CopyingTransformer, src: Tensor, tokens: Tensor, src_mask: SourceMask = "padding") -> Copied:
     """Which word of the source (B, S) each of the tokens (B, T), as `greedy` returns them, was copied from.
 
     One pass with teacher forcing, as in `token_log_probs`. What follows a row's first eos_id says nothing.
