@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from tests.proof import cells
+from tests.times import HUNG
 from tfm_lib.ask import checks, progress_file, running, verdict
 from tfm_lib.ask.comparing import difference
 from tfm_lib.ask.exercise import Exercise
@@ -506,15 +507,45 @@ def test_an_error_is_matched_by_its_words_and_not_by_its_type_alone():
     assert not verdict._alike(of(ValueError("x")), of(TypeError("x")), 0.0)
 
 
-def test_an_endless_loop_ends_after_three_seconds():
+@pytest.fixture(params=["thread", "process"])
+def each_clock(request, monkeypatch):
+    """Linux has a clock for a single thread; the process's stands in for it elsewhere."""
+    if request.param == "process":
+        monkeypatch.delattr(time, "pthread_getcpuclockid", raising=False)
+
+
+def test_an_endless_loop_ends_after_its_seconds_of_computing(each_clock, monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.2)
     before = set(threading.enumerate())  # other tests leave some, such as the monitor of a progress bar
-    started = time.monotonic()
+    started = time.process_time()
     found = judge(positive, loops)
-    assert found.state == "wrong" and "within 3 seconds" in found.why
-    assert time.monotonic() - started > 2.9, "it had its three seconds"
+    assert found.state == "wrong" and "within 0.2 seconds of computing" in found.why
+    assert time.process_time() - started > 0.19, "it had its seconds"
     for thread in set(threading.enumerate()) - before:
-        thread.join(60)
+        thread.join(HUNG)
         assert not thread.is_alive(), "the loop has ended"
+
+
+def test_an_answer_that_only_waits_ends_by_the_clock_on_the_wall(each_clock, monkeypatch):
+    monkeypatch.setattr(running, "WAITING", 0.2)
+    found = judge(positive, sleeps)
+    assert found.state == "wrong" and "within 0.2 seconds: does it sleep" in found.why
+
+
+def test_a_machine_with_other_work_fails_no_right_answer(monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.2)
+    done = threading.Event()
+    others = [threading.Thread(target=lambda: [None for _ in iter(done.is_set, True)]) for _ in range(4)]
+    for other in others:
+        other.start()
+    began = time.monotonic()
+    try:
+        found = judge(positive, lambda x: refuses(x) or computes(0.02) or x.clamp(min=0))
+    finally:
+        done.set()
+        for other in others:
+            other.join()
+    assert found.state == "right" and time.monotonic() - began > running.SECONDS, found
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -541,6 +572,17 @@ def nested() -> list:
 
 def loops(*args, **kwargs):
     while True:
+        pass
+
+
+def sleeps(*args, **kwargs):
+    while True:
+        time.sleep(0.01)
+
+
+def computes(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
 
 
@@ -610,7 +652,7 @@ def assert_harmless(exercise: Exercise, answer: object) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(verdict, "guarded", functools.partial(running.guarded, seconds=0.3))
+    monkeypatch.setattr(running, "SECONDS", 0.1)
 
 
 @each_exercise

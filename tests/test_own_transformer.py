@@ -1,11 +1,8 @@
 """A Transformer that shares no code with ours is healthy and is the paper's; each of eight faults in it is named."""
 
-from functools import partial
-
 import pytest
 import torch
 
-from tfm_lib.ask import running, verdict
 from tfm_lib.ask.checks import progress
 from tfm_lib.ask.exercises import your_own
 from tfm_lib.ask.own_model import score
@@ -29,12 +26,6 @@ NAMED = {
     "sharing": ("gradients.shared", "gradients"),
     "shift": ("loss.no_shift", "loss"),
 }
-
-
-@pytest.fixture(autouse=True)
-def time_enough(monkeypatch):
-    """A learner's answer has three seconds; on a machine that does other work they are too few for a whole model."""
-    monkeypatch.setattr(verdict, "guarded", partial(running.guarded, seconds=60))
 
 
 def own():

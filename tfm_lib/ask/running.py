@@ -20,12 +20,13 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from tfm_lib.ask.comparing import difference
 from tfm_lib.ask.exercise import Exercise, Inputs
 
-SECONDS = 3.0
+SECONDS = 3.0  # of computing, however many other programs share the machine
+WAITING = 60.0  # seconds by the clock on the wall, for an answer that sleeps or asks for input
 UNCOUNTED = ("__get__", "__len__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")
 
 
 class OutOfTime(BaseException):
-    """Not an Exception, so that an `except Exception` of a learner does not swallow it."""
+    """Says which time ran out. Not an Exception, so that an `except Exception` of a learner does not swallow it."""
 
 
 @dataclass
@@ -107,37 +108,78 @@ def _stop_unheard() -> Iterator[None]:
         sys.unraisablehook, threading.excepthook = unraisable, in_thread
 
 
-def guarded(function: Callable[[], Any], seconds: float = SECONDS) -> tuple[Any, str]:
+def _clock() -> Callable[[], float]:
+    """A clock that tells every thread for how many seconds the calling thread has computed.
+
+    Where the system has none for a single thread (macOS, Windows), the clock of the process stands in for it: the
+    other threads of a kernel do next to nothing meanwhile.
+    """
+    if not hasattr(time, "pthread_getcpuclockid"):
+        start = time.process_time()
+        return lambda: time.process_time() - start
+    own = time.pthread_getcpuclockid(threading.get_ident())
+
+    def computed() -> float:
+        with suppress(OSError):  # the thread has ended
+            return time.clock_gettime(own)
+        return 0.0
+
+    return computed
+
+
+def _wait(thread: threading.Thread, clocks: list[Callable[[], float]]) -> str:
+    """Wait until the thread is done or a time is up; returns which time that was, and "" if the thread is done.
+
+    `clocks` holds the thread's clock, once it has begun. Nothing computes for a second in less than a second, so the
+    clock is looked at again when the rest could be over.
+    """
+    end = time.monotonic() + WAITING
+    while thread.is_alive():
+        left, patience = SECONDS - (clocks[0]() if clocks else 0.0), end - time.monotonic()
+        if left <= 0:
+            loop = "is there a loop that never stops, or a very slow one?"
+            return f"It did not come to an end within {SECONDS:g} seconds of computing: {loop}"
+        if patience <= 0:
+            return f"It did not come to an end within {WAITING:g} seconds: does it sleep, or wait for input?"
+        thread.join(max(0.01, min(left, patience)))
+    return ""
+
+
+def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
     """Calls `function` in a thread of its own; returns what it returned and what it printed.
 
     A thread can be stopped from outside on every system, which a loop in the kernel's own thread cannot: Python raises
     an error in it between two of its steps. An answer that catches even that is left behind, running. While one step
     runs in C without letting go of the interpreter's lock, as in sum(range(10**10)), this thread cannot run either, so
-    that the clock stands still.
+    that the clock is not looked at.
 
-    Raises OutOfTime after that many seconds, and otherwise what `function` raised.
+    Raises OutOfTime after SECONDS of computing or WAITING seconds in all, and otherwise what `function` raised.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
+    clocks: list[Callable[[], float]] = []
 
     def work() -> None:
+        clocks.append(_clock())
         try:
             torch.set_num_threads(1)  # for tensors this small more of them only wait, on busy cores for seconds
             results.append(function())
         except BaseException as error:
             errors.append(error)
 
-    printed = io.StringIO()
+    late, printed = "You stopped it.", io.StringIO()
     with _state_restored(), _stop_unheard(), redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):  # a reader who stops the cell stops the answer
-            thread.join(seconds)
+            late = _wait(thread, clocks)
         give_up = time.monotonic() + 1
         while thread.is_alive() and not (results or errors) and time.monotonic() < give_up:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(OutOfTime))
             thread.join(0.05)
     if results:
         return results[0], printed.getvalue()
-    raise errors[0] if errors else OutOfTime()
+    if errors and not isinstance(errors[0], OutOfTime):
+        raise errors[0]
+    raise OutOfTime(late)
