@@ -84,7 +84,7 @@ def test_the_shipped_summarizer_in_four_bits_is_as_small_as_the_formula_and_as_g
     light = load_checkpoint(path).model
     assert all(p.dtype == torch.float32 for p in light.parameters())
     assert light.output.weight is light.encoder.embedding.tokens.weight, "what is tied stays tied"
-    told = make_newsroom(0).test[:100]
+    told = make_newsroom(0, train=1).test[:100]
     examples, right = encode_pairs(told, vocabulary, 72, 16), [story.summary for story in told]
     assert exact_match(summarize(light, vocabulary, examples, 16), right) >= 0.95
 
@@ -93,7 +93,7 @@ def test_make_write_takes_such_a_file(tmp_path):
     model, vocabulary = newsroom_model()
     path = tmp_path / "four_bits.safetensors"
     save_checkpoint(path, model, vocabulary, four_bits=True)
-    story = make_newsroom(0).test[0]
+    story = make_newsroom(0, train=1).test[0]
     assert Summarizer.load(str(path)).write(story.article) == story.summary
 
 

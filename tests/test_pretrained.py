@@ -39,7 +39,8 @@ from tfm_lib.pretrained.small import publish_small, small_config, small_model, s
 from tfm_lib.pretrained.tokenizer import read_tokenizer
 from tfm_lib.vocabulary import Vocabulary
 
-TEXTS = [story.article for story in make_newsroom(0).dev[:400]]
+ROOM = make_newsroom(0, train=1, dev=400, test=200)
+TEXTS = [story.article for story in ROOM.dev]
 ODD = [
     "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y",
     "tab\tbed", "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300,
@@ -194,7 +195,7 @@ def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported)
     model, vocabulary = newsroom_model()
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(exported), AutoTokenizer.from_pretrained(exported)
     assert type(theirs) is PegasusForConditionalGeneration
-    stories = [story.article for story in make_newsroom(0).test[:500]]
+    stories = [story.article for story in ROOM.test]
     for num_beams in (1, 4):
         write = greedy if num_beams == 1 else partial(beam_search, num_beams=num_beams)
         for start in range(0, len(stories), 100):
@@ -210,7 +211,7 @@ def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported)
 def test_exported_logits_are_ours(exported):
     model, vocabulary = newsroom_model()
     theirs = AutoModelForSeq2SeqLM.from_pretrained(exported)
-    pairs = [(story.article, story.summary) for story in make_newsroom(0).test[:20]]
+    pairs = [(story.article, story.summary) for story in ROOM.test[:20]]
     batch = Batch.of(*(vocabulary.encode_all(texts) for texts in zip(*pairs, strict=True)))
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         mine = model.to(dtype)(batch.src, batch.decoder_input)
@@ -227,7 +228,7 @@ def test_what_was_exported_comes_back_bit_by_bit(exported):
     assert weights.pop("output.bias").eq(0).all(), "which transformers has, and ours had not"
     assert weights.keys() == model.state_dict().keys()
     assert all(weight.equal(weights[name]) for name, weight in model.state_dict().items())
-    texts = [story.article for story in make_newsroom(0).test[:20]]
+    texts = [story.article for story in ROOM.test[:20]]
     assert [back.tokenizer.frame(ids, 72) for ids in back.tokenizer.encode_all(texts)] == vocabulary.encode_all(texts)
     assert back.generate(texts, max_new_tokens=16) == summarize(
         model, vocabulary, encode_pairs([Pair(text, "") for text in texts], vocabulary, 72, 16), 16
