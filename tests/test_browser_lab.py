@@ -23,7 +23,7 @@ import pytest
 
 from tests.controls import turn_every_knob
 from tests.proof import cells
-from tests.times import Answer, report
+from tests.times import HUNG, Answer, report
 from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lab import FOLDER, ROOT, add_lessons
@@ -32,7 +32,7 @@ from tfm_lib.show.live import VIEW
 pytestmark = pytest.mark.browser
 NAMES = [path.stem for path in sorted(FOLDER.glob("*.ipynb"))]
 WINDOW = {"width": 1300, "height": 2500}
-STARTING, RUNNING, ANSWERING = 120, 420, 30  # seconds to wait for JupyterLab and a kernel, for a lesson, for an answer
+STARTING, RUNNING, ANSWERING = HUNG, HUNG, 300  # seconds to wait for JupyterLab, for a lesson, for an answer
 GOAL = 50  # milliseconds until a control answers in which a model computes
 # All cells are in the page, also those out of sight.
 SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}
@@ -64,7 +64,7 @@ class Lab(NamedTuple):
 
     def ask(self, path: str, method: str = "GET") -> bytes:
         """What its server answers."""
-        with urlopen(Request(f"{self.url}/api/{path}?token={self.token}", method=method), timeout=30) as answer:
+        with urlopen(Request(f"{self.url}/api/{path}?token={self.token}", method=method), timeout=ANSWERING) as answer:
             return answer.read()
 
     def answers(self) -> bool:

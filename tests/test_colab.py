@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 from tests.proof.cells import code, code_cells, notebook, read
 from tests.proof.environment import ROOT, UV
 from tests.proof.stamp import is_setup, setup_source, stamp
+from tests.times import HUNG
 from tfm_lib.show.live import VIEW
 
 pytestmark = [
@@ -88,7 +89,7 @@ class Colab(NamedTuple):
         kernels = KernelSpecManager(kernel_dirs=[str(self.folder / "kernels")])
         kernel = KernelManager(kernel_name="colab", kernel_spec_manager=kernels)
         resources = {"metadata": {"path": str(self.folder / "content")}}
-        client = NotebookClient(book, km=kernel, timeout=600, resources=resources)
+        client = NotebookClient(book, km=kernel, timeout=HUNG, resources=resources)
         started, failure = [], None
         client.on_cell_start = lambda cell, cell_index: started.append(cell.id)
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import tfm_lib
+from tests.times import HUNG
 from tfm_lib.checkpoints import load_checkpoint
 from tfm_lib.runs import checkpoint_of
 from tfm_lib.tasks import choose
@@ -49,13 +50,13 @@ def start(*arguments: str) -> subprocess.Popen:
 
 def finish(process: subprocess.Popen) -> bytes:
     """Wait for a run to end well; returns its last checkpoint."""
-    assert process.wait(timeout=300) == 0, ERRORS.read_text()
+    assert process.wait(timeout=HUNG) == 0, ERRORS.read_text()
     return PATH.read_bytes()
 
 
 def ended_badly(process: subprocess.Popen) -> str:
     """Wait for a run to end with an error; returns its last line, which is no traceback's."""
-    assert process.wait(timeout=300) == 1
+    assert process.wait(timeout=HUNG) == 1
     errors = ERRORS.read_text()
     assert "Traceback" not in errors
     return errors.splitlines()[-1]

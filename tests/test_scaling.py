@@ -13,6 +13,7 @@ import torch
 
 from tests.test_together import ROOT, torchrun
 from tests.test_train_command import write_pairs
+from tests.times import HUNG
 from tfm_lib.batches import Batch
 from tfm_lib.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
@@ -80,7 +81,7 @@ def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path: Path) -> No
 def test_make_passes_the_number_of_workers_on() -> None:
     command = one("make train").split()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    shown = subprocess.run([*command, "-n"], cwd=ROOT, env=kept, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run([*command, "-n"], cwd=ROOT, env=kept, capture_output=True, text=True, timeout=HUNG).stdout
     assert '-m tfm_lib train --data="$DATA"' in " ".join(shown.split()) and '--workers="$WORKERS"' in shown
 
 
@@ -109,7 +110,7 @@ def test_two_nodes_train_together(environment: dict[str, str]) -> None:
     command = here(one("--nnodes 2"))
     nodes = [subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment) for _ in range(2)]
     try:
-        assert [node.wait(timeout=300) for node in nodes] == [0, 0]
+        assert [node.wait(timeout=HUNG) for node in nodes] == [0, 0]
     finally:
         for node in nodes:
             node.terminate()
@@ -132,6 +133,6 @@ def test_the_slurm_script_runs(environment: dict[str, str], tmp_path: Path) -> N
     (tmp_path / "train.sh").write_text(here(script))
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     slurm["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=300)
+    subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=HUNG)
     state = load_checkpoint(path()).state
     assert state is not None and state.finished

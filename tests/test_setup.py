@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tests.proof import cells
+from tests.times import HUNG
 from tfm_lib.__main__ import parser
 from tfm_lib.copies import as_file
 from tfm_lib.lab import add_lessons, lab, reset_lesson, without_solutions
@@ -47,7 +48,7 @@ def make(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.Co
     ours = ("MAKE", "MFLAGS", "CONDA", "ARGS", "PYTHON", "UV", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
-        ["make", *arguments], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=60
+        ["make", *arguments], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=HUNG
     )
 
 
@@ -275,7 +276,7 @@ def test_there_are_no_lessons_without_solutions_where_there_are_no_lessons(tmp_p
 
 def test_wrong_input_ends_in_one_line():
     command = [sys.executable, "-m", "tfm_lib", "reset", "99"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=HUNG)
     assert result.returncode == 1
     assert result.stderr.startswith("error: no lesson '99'") and result.stderr.count("\n") == 1
 

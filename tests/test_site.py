@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 from tests.controls import CONTROLS
 from tests.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
+from tests.times import HUNG
 from tfm_lib.ask.quiz import quiz, quiz_data
 from tfm_lib.show.live import ON_PAGES
 
@@ -202,7 +203,7 @@ def test_make_says_what_conda_does_not_bring(tmp_path):
         (tmp_path / name).touch()
     shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
     result = subprocess.run(
-        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=60
+        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=HUNG
     )
     assert result.returncode != 0
     assert result.stdout == (

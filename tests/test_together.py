@@ -26,6 +26,7 @@ from torch import distributed
 from tests.test_train_command import LEFT_BEHIND, write_pairs
 from tests.test_training import EXAMPLES as OF_ONE_LENGTH
 from tests.test_training import RECIPE, VOCABULARY, go_on, same_weights
+from tests.times import HUNG
 from tfm_lib import training, workers
 from tfm_lib.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.copying import CopyingTransformer
@@ -63,7 +64,7 @@ def torchrun(number: int, *command: str, **environment: str) -> subprocess.Compl
         stderr=subprocess.PIPE,
     )
     try:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=HUNG)
     except BaseException:
         process.terminate()  # torchrun ends its workers
         process.wait()
@@ -232,7 +233,7 @@ workers.run(lose)
 """
     error = tmp_path / "error.json"
     ours = os.environ | {"PYTHONPATH": str(ROOT), "TORCHELASTIC_ERROR_FILE": str(error)}
-    done = subprocess.run([sys.executable, "-c", program], env=ours, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], env=ours, capture_output=True, text=True, timeout=HUNG)
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(error.read_text())["message"]["message"] == "RuntimeError: connection closed by peer"
 
@@ -258,7 +259,7 @@ def start(*arguments: str) -> subprocess.Popen:
 def ended(process: subprocess.Popen) -> tuple[int, str]:
     """The exit status, and the last line of what was told; no process is left."""
     try:
-        status = process.wait(timeout=200)
+        status = process.wait(timeout=HUNG)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -327,7 +328,7 @@ def test_the_newsroom_is_learned_alike(tmp_path: Path, monkeypatch: pytest.Monke
     for number in (1, 2):
         command = [sys.executable, "-m", "tfm_lib", "train", "--task", "newsroom", "--device", "cpu"]
         ours = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        subprocess.run([*command, "--workers", str(number), "--minutes", "1"], env=ours, check=True, timeout=400)
+        subprocess.run([*command, "--workers", str(number), "--minutes", "1"], env=ours, check=True, timeout=HUNG)
         losses.append(History.load(Path("runs/newsroom-seed0/history.json")).loss[:50])
         Path("runs/newsroom-seed0/checkpoint.safetensors").unlink()
     assert len(losses[0]) == len(losses[1]) == 50

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.times import HUNG
 from tfm_lib import checkpoints, decoding, pretrained, results, runs, tasks, training
 from tfm_lib.__main__ import main, parser
 from tfm_lib.batches import encode_pairs, plan_batches
@@ -172,7 +173,7 @@ def test_a_run_goes_on_only_as_it_began() -> None:
 def test_a_broken_file_ends_in_one_line() -> None:
     Path("shop.jsonl").write_text('{"article": "a"}\n')
     command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=HUNG)
     assert result.returncode == 1
     assert result.stderr.startswith("error: shop.jsonl, line 1: the field summary is missing")
     assert result.stderr.count("\n") == 1
@@ -431,7 +432,7 @@ def test_an_alphabet_that_lacks_signs_stops_nothing() -> None:
     Path("shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl", "--steps", "1", "--device", "cpu"]
     ours = os.environ | {"PYTHONPATH": str(Path(tasks.__file__).parent.parent), "PYTHONIOENCODING": "cp1252"}
-    done = subprocess.run(command, capture_output=True, encoding="cp1252", timeout=200, env=ours)
+    done = subprocess.run(command, capture_output=True, encoding="cp1252", timeout=HUNG, env=ours)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^reference  \d \?{4}$", done.stdout, re.MULTILINE)
 

@@ -14,6 +14,7 @@ import torch
 from tests.test_batches import bart_like
 from tests.test_decoding import lively
 from tests.test_model import small
+from tests.times import HUNG
 from tfm_lib import writing
 from tfm_lib.__main__ import main, parser
 from tfm_lib.beam import beam_search
@@ -314,7 +315,7 @@ def test_a_reader_who_has_enough_is_no_error():
     command = f"'{sys.executable}' -m tfm_lib write --file many.txt; echo status $? >&2"
     environment = os.environ | {"PYTHONPATH": str(Path(writing.__file__).parent.parent)}
     ran = subprocess.run(
-        ["bash", "-c", f"({command}) | head -n 1"], capture_output=True, text=True, env=environment, timeout=120
+        ["bash", "-c", f"({command}) | head -n 1"], capture_output=True, text=True, env=environment, timeout=HUNG
     )
     assert ran.stdout.count("\n") == 1
     assert [line for line in ran.stderr.splitlines() if "unknown" not in line] == [SHIPS.strip(), "status 0"]

@@ -34,8 +34,8 @@ from tests.proof.prose import sentences
 from tests.proof.references import WAS, missing_sections, renumber, stale_links
 from tests.proof.stamp import repository, stamp, stamp_readme
 from tests.proof.values import Answer, Evaluate, answers, beside_code, findings
+from tests.times import HUNG
 
-TIMEOUT = 300  # seconds a cell
 MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
 
 
@@ -57,7 +57,7 @@ def execute(
     fresh = deepcopy(book)
     kernel = KernelManager(kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=NbvalKernelspecManager())
     client = NotebookClient(
-        fresh, km=kernel, timeout=TIMEOUT, record_timing=False, resources={"metadata": {"path": str(folder)}}
+        fresh, km=kernel, timeout=HUNG, record_timing=False, resources={"metadata": {"path": str(folder)}}
     )
     client.reset_execution_trackers()
     env = environment.variables(rounding)
@@ -78,7 +78,7 @@ def ask(client: NotebookClient, expressions: list[str]) -> list[Answer]:
     wanted = {str(place): expression for place, expression in enumerate(expressions)}
     message = client.kc.execute("", silent=True, store_history=False, user_expressions=wanted)
     while True:
-        reply = client.kc.get_shell_msg(timeout=TIMEOUT)
+        reply = client.kc.get_shell_msg(timeout=HUNG)
         if reply["parent_header"].get("msg_id") == message:
             return answers(reply["content"]["user_expressions"], wanted)
 

@@ -21,9 +21,8 @@ from tests.proof.outputs import difference
 from tests.proof.prose import Sentence, sentences
 from tests.proof.references import missing_sections, stale_links
 from tests.proof.values import Answer, answers, beside_code, findings
-from tfm_lib.ask.verdict import SIGNS
+from tests.times import HUNG
 
-SECONDS_FOR_OUTPUT = 60  # after a cell is done, on a machine that is busy
 MARK = "proof"  # the name under which items tell the summary what they are
 OUTPUTS_DIFFER = "Cell outputs differ"  # nbval's words
 CHECKS = '__import__("tfm_lib.ask.checks", fromlist=["judge"])'
@@ -121,7 +120,7 @@ class Cell(IPyNbCell):
 
     def __init__(self, name, parent, cell_num, cell, options):
         super().__init__(name, parent, cell_num, cell, options)
-        self.output_timeout = SECONDS_FOR_OUTPUT
+        self.output_timeout = HUNG  # once the cell is done
         strict = not {"nbval-ignore-output", "pixels-vary"} & set(tags(cell))
         self.user_properties.append((MARK, "strict cell" if strict else "loose cell"))
 
@@ -202,9 +201,10 @@ class Solution(pytest.Item):
         cells = self.parent.nb.cells
         [solution] = re.findall(r"^```python\n(.+?)^```$", cells[self.place].source, re.DOTALL | re.MULTILINE)
         name, answer = map(ast.unparse, ast.parse(cells[self.place - 1].source).body[-1].value.args)
-        [said] = self.parent.ask([f"str({CHECKS}.judge({CHECKS}.find({name}), {answer}))"], code=solution)
-        verdict = said.error or ast.literal_eval(said.text)
-        if not verdict.startswith(SIGNS["right"]):
+        judged = f"{CHECKS}.judge({CHECKS}.find({name}), {answer})"
+        [said] = self.parent.ask([f"(lambda found: (found.state, str(found)))({judged})"], code=solution)
+        state, verdict = ("wrong", said.error) if said.error else ast.literal_eval(said.text)
+        if state != "right":
             raise ProofError(f"in its notebook the solution is not right:\n{verdict}")
 
     def repr_failure(self, excinfo, style=None):
