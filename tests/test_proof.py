@@ -7,6 +7,7 @@ import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -14,12 +15,13 @@ import pytest
 from nbformat.v4 import output_from_msg
 from PIL import Image
 
-from tests.proof import anatomy, author, environment, folds, stamp
+from tests.proof import anatomy, author, environment, folds, plugin, stamp
 from tests.proof.cells import code, markdown, notebook, read, write
 from tests.proof.claims import ClaimError, bounds, check_claim, operands
 from tests.proof.lint import lint, prose_findings
 from tests.proof.outputs import clean, difference, off_by_more_than_a_shade
 from tests.proof.prose import sentences
+from tests.times import HUNG
 from tfm_lib.show.figure import Figure, style
 from tfm_lib.show.live import ON_PAGES
 
@@ -654,7 +656,7 @@ def prove(folder: Path, *options: str, compared: bool = True, **variables: str) 
         env={**os.environ, "PYTHONPATH": str(environment.ROOT), **variables},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HUNG,
     )
     return run.returncode, run.stdout + run.stderr
 
@@ -689,6 +691,19 @@ def test_a_run_passes_what_is_right_and_names_what_is_wrong(tmp_path):
     assert "outputs compared: this is the locked environment" in report
 
 
+def test_workers_begin_with_what_takes_long_and_keep_a_file_in_its_order(tmp_path):
+    lengths = {"test_a.py": 1, "test_b.py": 3, "test_c.py": 1, "x.ipynb": 2}
+    for name, length in lengths.items():
+        (tmp_path / name).write_text("#" * length)
+    given = [SimpleNamespace(path=tmp_path / name, place=place) for name in lengths for place in range(2)]
+    alone, shared = list(given), list(given)
+    plugin.pytest_collection_modifyitems(SimpleNamespace(), alone)
+    plugin.pytest_collection_modifyitems(SimpleNamespace(workerinput={}), shared)
+    assert alone == given
+    wanted = ["x.ipynb", "test_b.py", "test_a.py", "test_c.py"]
+    assert [(item.path.name, item.place) for item in shared] == [(name, place) for name in wanted for place in (0, 1)]
+
+
 def solved(solution: str):
     """A lesson with an exercise, a folded solution, and a claim that holds where it took the place of the question."""
     task = code('from tfm_lib.checks import check\n\nmy_crowd = ...\ncheck("attention.crowd", my_crowd)', "exercise")
@@ -703,7 +718,7 @@ def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below
     solutions = {"right": right, "renamed": right.partition("\n\n")[2], "broken": "my_crowd = nowhere"}
     for name, solution in solutions.items():
         write(tmp_path / f"{name}.ipynb", solved(solution))
-    status, report = prove(tmp_path, "-k", "not lint", compared=False, TFM_GPU="1")
+    status, report = prove(tmp_path, "-n", "0", "-k", "not lint", compared=False, TFM_GPU="1")
     failures = report.partition("FAILURES")[2]
     assert status == 1 and "right.ipynb" not in failures and "3 failed, 9 passed" in report, report
     assert "renamed.ipynb, markdown cell 4" in failures and "\N{BALLOT X} attention.crowd: not right yet." in failures

@@ -30,6 +30,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if len({*files}) == 1 and files[0].is_file() else None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with what takes long, so that none is left alone with it: notebooks, and then the longest files.
+
+    That is a rule of thumb which needs no table; `--no-loadscope-reorder` keeps the order.
+    """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: (item.path.suffix != ".ipynb", -item.path.stat().st_size))
+
+
 class Summary:
     """Counts what ran, in all workers, and says it in one line."""
 
