@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.proof import environment
+from tests.proof.collector import MARK, NotebookFile
 
-environment.settle()  # before torch, which the next lines import
-from torch.backends.cpu import get_cpu_capability  # noqa: E402
-
-from tests.proof.collector import MARK, NotebookFile  # noqa: E402
-
+environment.settle()  # before torch, which reads it
 if startup := os.environ.get("PYTHONSTARTUP"):  # which kernels run by themselves
     runpy.run_path(startup)
 
@@ -64,6 +61,8 @@ class Summary:
         bounds = self.kinds["bound"]
         claims = self.kinds["claim"] + bounds
         reasons = environment.why_not_compared()
+        from torch.backends.cpu import get_cpu_capability  # here, since workers have no need of torch in the plugin
+
         terminalreporter.write_line(
             f"notebooks: {len(self.notebooks)}, cells: {cells} ({self.kinds['strict cell'] / cells:.0%} strict), "
             f"claims: {claims}, of them {bounds} bound{'s' * (bounds != 1)}, seconds: {self.seconds:.0f}; outputs "
