@@ -1,7 +1,7 @@
 """Breaks the package in one place at a time, and sees the tests notice.
 
 Each mutation is one replacement in one file, with the tests that should fail. `python tests/mutations.py` prints what
-each of them caught, and exits with 1 if one went unnoticed; with `--sample`, a few of every module, one at a time.
+each of them caught, and exits with 1 if one went unnoticed; names of mutations after it run those alone.
 The tests run in forks of one process that has imported torch already, since importing it so often would take minutes.
 """
 
@@ -12,7 +12,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -167,16 +166,6 @@ MUTATIONS = [
 # fmt: on
 
 
-def sample(number: int = 30) -> list[Mutation]:
-    """The first of each module, then the second of each, and so on."""
-    before: Counter[str] = Counter()
-    rank = {}
-    for mutation in MUTATIONS:
-        rank[mutation] = before[mutation.module]
-        before[mutation.module] += 1
-    return sorted(MUTATIONS, key=rank.__getitem__)[:number]
-
-
 @contextlib.contextmanager
 def broken(sources: dict[str, str]) -> Iterator[Path]:
     """A copy of the package and its tests in which these are the sources of some modules."""
@@ -208,14 +197,19 @@ def outcome(folder: Path, tests: str) -> int:
     os._exit(int(pytest.main([*arguments, f"--rootdir={folder}"])))
 
 
-def caught(mutation: Mutation) -> bool:
-    """True where the named tests fail on the broken package. An error in collection is not a catch."""
+def mutated(mutation: Mutation) -> str:
+    """The source of the broken module; LookupError where it no longer holds what is to be replaced."""
     source = (ROOT / "tfm_lib" / f"{mutation.module}.py").read_text(encoding="utf-8")
     if mutation.old not in source:
         raise LookupError(
             f"{mutation.name}: {mutation.module}.py no longer holds {mutation.old!r}; update the mutation"
         )
-    with broken({mutation.module: source.replace(mutation.old, mutation.new)}) as folder:
+    return source.replace(mutation.old, mutation.new)
+
+
+def caught(mutation: Mutation) -> bool:
+    """True where the named tests fail on the broken package. An error in collection is not a catch."""
+    with broken({mutation.module: mutated(mutation)}) as folder:
         return outcome(folder, mutation.tests) == 1
 
 
@@ -238,9 +232,8 @@ def prepare() -> None:
 
 if __name__ == "__main__":
     prepare()
-    few = sys.argv[1:] == ["--sample"]
-    chosen = sample() if few else [m for m in MUTATIONS if not sys.argv[1:] or m.name in sys.argv[1:]]
-    with ThreadPoolExecutor(1 if few else os.cpu_count()) as pool:
+    chosen = [mutation for mutation in MUTATIONS if not sys.argv[1:] or mutation.name in sys.argv[1:]]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(caught, chosen))
     for mutation, noticed in zip(chosen, results, strict=True):
         print(f"{'caught' if noticed else 'MISSED'}  {mutation.tests:16} {mutation.name}")
