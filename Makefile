@@ -60,11 +60,13 @@ lab: $(READY) ## open the lessons in JupyterLab, in your own copies
 test: $(READY) ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
 	@$(call module,ARGS) pytest $(LESSONS)
 
-test-slow: $(READY) ## the tests that take minutes, such as a training killed 20 times (ARGS as above)
+test-slow: $(READY) ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
 test-weekly: $(READY) ## the tests that take hours, such as Colab imitated (ARGS as above)
+test-slow test-weekly:
+	@$(call module,ARGS) pytest --dist worksteal $(if $(LESSONS),-m 'slow or weekly' tests/test_roundings.py,-m $(@:test-%=%))
+
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
-test-slow test-weekly test-browser:
-	@$(call module,ARGS) pytest -m $(@:test-%=%) -n 0
+	@$(call module,ARGS) pytest -m browser -n 0
 
 lint: $(READY) ## style, types and workflows, which `make test` checks, too
 	@$(RUN) -m pytest tests/test_lint.py -n 0

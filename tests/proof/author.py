@@ -163,7 +163,7 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
                 kind = "claim" if "\nIts claim" in finding else "loose"
                 claimed.append((cell.id, kind, finding))
             for note in (note for note in sentence.checks if note.bound):
-                [shown] = evaluate([operands(note.content)[0]])
+                [shown] = evaluate(operands(note.content)[:1] or [note.content])
                 claimed.append((cell.id, "bound", f"`{note.content}`, and it is {shown.text}, since: {note.bound}"))
 
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.proof import environment
-from tests.proof.collector import MARK, NotebookFile
+from tests.proof.collector import MARK, ROUNDING, NotebookFile
 
 environment.settle()  # before torch, which reads it
 if startup := os.environ.get("PYTHONSTARTUP"):  # which kernels run by themselves
@@ -43,9 +43,12 @@ class Summary:
     def __init__(self) -> None:
         self.notebooks: set[str] = set()
         self.kinds: Counter[str] = Counter()
+        self.roundings: list[str] = []
         self.seconds = 0.0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.roundings += [line for name, line in report.user_properties if name == ROUNDING]
         file = report.location[0]
         if not file.endswith(".ipynb"):
             return
@@ -55,6 +58,8 @@ class Summary:
             self.kinds.update(kind for name, kind in report.user_properties if name == MARK)
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
+        for line in sorted(self.roundings):
+            terminalreporter.write_line(line)
         cells = self.kinds["strict cell"] + self.kinds["loose cell"]
         if not cells:
             return
