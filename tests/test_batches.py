@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
+from tfm_lib.batches import Batch, Examples, encode_pairs, pad_rows, plan_batches
 from tfm_lib.newsroom import TEN_PAIRS
 from tfm_lib.pairs import Pair
 from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID, UNKNOWN_ID, Vocabulary
@@ -185,6 +185,16 @@ def test_ten_pairs_are_short_and_not_copied() -> None:
         assert 8 <= len(article.split()) <= 18 and 4 <= len(summary.split()) <= 7
         assert set(summary.split()) - set(article.split()), f"every word of {summary!r} is in its article"
         assert (article + summary).replace(" ", "").isalpha() and (article + summary).islower()
+
+
+def test_no_rows_cannot_be_padded():
+    with pytest.raises(ValueError, match="no rows to pad; give one list of ids at least"):
+        pad_rows([])
+
+
+def test_words_that_begin_with_marks_of_a_part_stay_words():
+    vocabulary = Vocabulary.of_words(["a ##b c"])
+    assert vocabulary.decode(vocabulary.encode("a ##b c")) == "a ##b c"
 
 
 def test_what_is_no_text_and_no_id_is_refused():

@@ -73,6 +73,13 @@ def test_a_checkpoint_with_more_behind_it_is_refused(checkpoint: Path, more: byt
         load_checkpoint(longer)
 
 
+def test_a_folder_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"is a folder, not a checkpoint; give the file in it, .*checkpoint.safetensors"
+    ):
+        load_checkpoint(tmp_path)
+
+
 def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_checkpoint(tmp_path / "a.safetensors")

@@ -134,3 +134,23 @@ def test_rules_that_cannot_be_are_refused():
     for wrong in (dict(min_new_tokens=-1), dict(no_repeat_ngram_size=-2)):
         with pytest.raises(ValueError, match=rf"{next(iter(wrong))}.*got -"):
             Rules(**wrong)
+
+
+@pytest.mark.parametrize("place", ["first", "last", "banned"])
+def test_rules_name_ids_that_a_vocabulary_can_have(place):
+    def rules(i):
+        return Rules(**{place: (i,) if place == "banned" else i})
+
+    for wrong, words in [(-1, "can't be negative, got -1"), (2.5, "must be a whole number, got 2.5")]:
+        with pytest.raises(ValueError, match=words):
+            rules(wrong)
+    written = torch.zeros(1, 1, dtype=torch.int64)
+    rules(7).forbid(torch.zeros(1, 8), written, eos_id=2, full=True)
+    with pytest.raises(ValueError, match=r"ids of the vocabulary, 0\.\.7, got 8"):
+        rules(8).forbid(torch.zeros(1, 8), written, eos_id=2, full=True)
+
+
+@pytest.mark.parametrize("name", ["min_new_tokens", "no_repeat_ngram_size"])
+def test_rules_count_whole_tokens(name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, got 2.5; round it"):
+        Rules(**{name: 2.5})

@@ -2,7 +2,9 @@
 
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ from tfm_lib.vocabulary import Vocabulary
 PAIRS = [Pair(f"word{n} " * (n % 5 + 1) + "came home", f"word{n} home") for n in range(12)]
 VOCABULARY = Vocabulary.of_words(text for pair in PAIRS for text in pair)
 EXAMPLES = encode_pairs(PAIRS, VOCABULARY, 16, 8)
+NO_EXAMPLES = encode_pairs([], VOCABULARY, 16, 8)
 RECIPE = Recipe(steps=7, peak_rate=3e-3, warmup_steps=2, max_tokens=40)
 
 
@@ -117,6 +120,7 @@ def test_no_smoothing_and_one_of_each_are_allowed() -> None:
         ({"steps": 9, "peak_rate": math.nan}, "peak_rate must be positive, got nan"),
         ({"steps": 9, "peak_rate": math.inf}, "peak_rate must be positive, got inf"),
         ({"steps": 2.5}, "steps must be a whole number, got 2.5; round it"),
+        ({"steps": 9, "risk_steps": 2.5}, "risk_steps must be a whole number, got 2.5"),
         ({"steps": 9, "max_tokens": 1e3}, "max_tokens must be a whole number, got 1000.0"),
     ],
 )
@@ -166,17 +170,17 @@ def test_seed_repeats_every_generator() -> None:
 
 def test_devices() -> None:
     assert find_device("cpu") == torch.device("cpu")
-    assert find_device().type in ("cuda", "mps", "cpu")
+    assert find_device().type in ("cuda", "xpu", "mps", "cpu")
     with pytest.raises(ValueError, match="'tpu' is not here; choose from .*cpu"):
         find_device("tpu")
 
 
-@pytest.mark.parametrize(("cuda", "mps", "fastest"), [(1, 1, "cuda"), (1, 0, "cuda"), (0, 1, "mps"), (0, 0, "cpu")])
-def test_the_fastest_device_there_is(cuda: int, mps: int, fastest: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cuda))
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: bool(mps))
-    assert find_device() == torch.device(fastest)
-    if cuda:
+@pytest.mark.parametrize("there", [["cuda", "xpu", "mps"], ["cuda"], ["xpu", "mps"], ["xpu"], ["mps"], []], ids=str)
+def test_the_fastest_device_there_is(there: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, backend in {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}.items():
+        monkeypatch.setattr(backend, "is_available", lambda name=name: name in there)
+    assert find_device() == torch.device([*there, "cpu"][0])
+    if "cuda" in there:
         assert find_device("cuda:1") == torch.device("cuda", 1)
 
 
@@ -266,16 +270,16 @@ def test_the_bar_tells_speed_and_the_time_left() -> None:
     history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
 
     def told(steps: int, minutes: float = math.inf) -> str:
-        return training._report(history, Recipe(steps=steps, warmup_steps=1), 2, (2, 0.0), 4.0, minutes)
+        return training._report(history, Recipe(steps=steps, warmup_steps=1), 80, (2, 0.0), 4.0, minutes)
 
     assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
     assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
     assert told(1004, minutes=5) == "loss 1.500, 20 tokens/s, 4:56 left"
     assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
     risky = Recipe(steps=24, warmup_steps=1, risk_steps=10)
-    assert training._report(history, risky, 2, (2, 0.0), 4.0, math.inf).endswith("0:20 left, then risk")
+    assert training._report(history, risky, 80, (2, 0.0), 4.0, math.inf).endswith("0:20 left, then risk")
     risky = Recipe(steps=24, warmup_steps=1, risk_steps=22)  # of which two are done, in the last three seconds
-    assert training._report(history, risky, 2, (2, 1.0), 4.0, math.inf).endswith("0:30 left")
+    assert training._report(history, risky, 80, (2, 1.0), 4.0, math.inf).endswith("0:30 left")
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
@@ -337,6 +341,33 @@ def test_a_loss_that_is_no_number_ends_the_run() -> None:
         next(model.parameters()).fill_(math.inf)
     with pytest.raises(ValueError, match="loss of step 1 is nan; lower peak_rate"):
         train(model, EXAMPLES, RECIPE, progress=False)
+
+
+def test_labels_that_are_all_padding_are_not_blamed_on_the_learning_rate() -> None:
+    """Where the end is padding, too, an empty summary has no other label."""
+    config = replace(small_model().config, pad_id=2)
+    empty = replace(EXAMPLES, summaries=[[]] * len(EXAMPLES), pad_id=2)
+    with pytest.raises(ValueError, match="loss of step 1 is nan; all its labels are padding, the id 2"):
+        train(Transformer(config), empty, RECIPE, progress=False)
+
+
+def test_without_examples_there_is_nothing_to_train_on() -> None:
+    for run in (train, partial(training.steps_within, 1.0)):
+        with pytest.raises(ValueError, match="no examples to learn from; give one at least"):
+            run(small_model(), NO_EXAMPLES, RECIPE)
+
+
+def test_the_bar_does_not_sum_all_tokens_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(list):
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("all tokens of the run are read")
+
+        def __getitem__(self, place: object) -> int:
+            raise AssertionError("tokens of earlier steps are read")
+
+    monkeypatch.setattr(training, "History", lambda: History(tokens=Unread()))
+    history = train(small_model(), EXAMPLES, RECIPE, take_step=no_step)
+    assert len(history.tokens) == RECIPE.steps
 
 
 # --- stopping and going on

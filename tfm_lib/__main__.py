@@ -312,7 +312,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--model", help="a published model to go on with, by its folder or its name on the hub, as facebook/bart-base"
     )
-    command.add_argument("--device", help="cpu, cuda or mps; the fastest there is")
+    command.add_argument("--device", help="cpu, cuda, xpu or mps; the fastest there is")
     command.add_argument(
         "--workers", type=_whole(1), default=1, help="processes of this machine that train together (1)"
     )

@@ -119,9 +119,13 @@ def load_checkpoint(
     `build` makes the module from the config (None where there was none) that the weights are put into: give it for
     anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision or in four bits are
     computed with in full.
-    Raises FileNotFoundError if there is no file, and ValueError for one that was cut short or altered, is none of
-    ours, comes from a newer version, or holds another model than `build` makes.
+    Raises FileNotFoundError if there is no file, and ValueError for a folder and for one that was cut short or altered,
+    is none of ours, comes from a newer version, or holds another model than `build` makes.
     """
+    if Path(path).is_dir():
+        raise ValueError(
+            f"{path} is a folder, not a checkpoint; give the file in it, such as {Path(path) / CHECKPOINT}"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             header = (file.metadata() or {}).get("checkpoint")

@@ -11,7 +11,7 @@ from torch import Tensor
 class Rules:
     """What a text may not do, whoever chooses its tokens: greedy, sampling and beam search alike.
 
-    Raises ValueError for values that can't be.
+    Raises ValueError for values that can't be, and, when it is first asked, for ids that are not in the vocabulary.
     """
 
     min_new_tokens: int = 0  # eos_id may not come before so many other tokens
@@ -22,13 +22,23 @@ class Rules:
     renormalized: bool = False  # what the rules allow shares the probability of what they forbid
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "banned", tuple(self.banned))  # a file has it as a list
+        counts = {"min_new_tokens": self.min_new_tokens, "no_repeat_ngram_size": self.no_repeat_ngram_size}
+        for name, value in (counts | {f"id {i}": i for i in self._ids}).items():
+            if not isinstance(value, int):
+                raise ValueError(f"{name} must be a whole number, got {value!r}; round it")
+        if wrong := [i for i in self._ids if i < 0]:
+            raise ValueError(f"banned, first and last are ids of tokens and can't be negative, got {wrong[0]}")
         if self.min_new_tokens < 0:
             raise ValueError(f"min_new_tokens counts tokens and can't be negative, got {self.min_new_tokens}")
         if self.no_repeat_ngram_size < 0:
             raise ValueError(
                 f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {self.no_repeat_ngram_size}"
             )
-        object.__setattr__(self, "banned", tuple(self.banned))  # a file has it as a list
+
+    @property
+    def _ids(self) -> list[int]:
+        return [i for i in (*self.banned, self.first, self.last) if i is not None]
 
     def check(self, max_new_tokens: int) -> None:
         """Raise ValueError unless texts of up to max_new_tokens can obey."""
@@ -43,7 +53,9 @@ class Rules:
         The start token, with which `written` begins, counts in the tokens that may not come twice. Where nothing
         else is left, eos_id is allowed after all. full: no token comes after this one.
         """
-        length, n = written.shape[1], self.no_repeat_ngram_size
+        length, n, last_id = written.shape[1], self.no_repeat_ngram_size, logits.shape[1] - 1
+        if wrong := [i for i in self._ids if i > last_id]:
+            raise ValueError(f"banned, first and last must be ids of the vocabulary, 0..{last_id}, got {wrong[0]}")
         certain = self.last if full and self.last is not None else self.first if length == 1 else None
         if certain is not None:
             return torch.full_like(logits, -torch.inf).index_fill_(1, torch.tensor(certain, device=logits.device), 0.0)

@@ -30,9 +30,9 @@ def set_seed(seed: int) -> None:
 
 
 def find_device(name: str | None = None) -> torch.device:
-    """The device of that name, or the fastest there is: CUDA, then MPS, then the CPU."""
-    devices = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    available = [device for device, found in devices.items() if found]
+    """The device of that name, or the fastest there is: CUDA, then XPU (Intel), then MPS (Apple), then the CPU."""
+    accelerators = {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}
+    available = [*(device for device, backend in accelerators.items() if backend.is_available()), "cpu"]
     name = name or available[0]
     if name.split(":")[0] not in available:
         raise ValueError(f"device {name!r} is not here; choose from {', '.join(available)}")
@@ -72,12 +72,12 @@ def train(
     the CPU, with the very weights of a run that never stopped. `save` is called before the first step, every
     `save_every` steps and at the end. Several workers put another step in the place of `train_step`, and agree on
     whether the time is over (see `workers`).
-    Raises ValueError if the model has other special tokens than the examples, if `start` belongs to another recipe,
-    device or other data, or if the loss is no number.
+    Raises ValueError if there are no examples, if the model has other special tokens than they, if `start` belongs to
+    another recipe, device or other data, or if the loss is no number.
     """
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, got {minutes}")
-    _check_ids(model, examples)
+    _check_examples(model, examples)
     device = next(model.parameters()).device
     optimizer = make_optimizer(model)
     data = sha256(repr(examples).encode()).hexdigest()
@@ -89,7 +89,7 @@ def train(
 
     model.train()
     keep()  # a folder that can't be written is found now
-    done, begin = len(history.step), time.perf_counter()
+    done, seen, begin = len(history.step), 0, time.perf_counter()
     pace_since = (done, 0.0)  # step and second, from which the steps of one kind are timed
     batches = endless_batches(examples, recipe, done)
     layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
@@ -102,10 +102,10 @@ def train(
             usual: Callable[..., float] = train_step if step <= recipe.usual_steps else risk_step
             loss = (take_step or usual)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
             if not math.isfinite(loss):
-                raise ValueError(f"the loss of step {step} is {loss}; lower peak_rate or warm up longer")
+                raise ValueError(f"the loss of step {step} is {loss}; {_why_no_number(batch)}")
             history.add(loss, recipe.rate(step), tokens)
-            spent = time.perf_counter() - begin
-            bar.set_postfix_str(_report(history, recipe, done, pace_since, spent, minutes), refresh=False)
+            seen, spent = seen + tokens, time.perf_counter() - begin
+            bar.set_postfix_str(_report(history, recipe, seen, pace_since, spent, minutes), refresh=False)
             bar.update()
             over = spent >= 60 * minutes
             if agreed is not None:
@@ -140,6 +140,7 @@ def steps_within(
 
     They train the model: give one that is thrown away, and seed anew after it.
     """
+    _check_examples(model, examples)
     device = next(model.parameters()).device
     optimizer, batches = make_optimizer(model), endless_batches(examples, recipe, 0)
     model.train()
@@ -152,8 +153,16 @@ def steps_within(
     return max(1, round(60 * minutes * TIMED_STEPS / spent))
 
 
-def _check_ids(model: nn.Module, examples: Examples) -> None:
+def _why_no_number(batch: Batch) -> str:
+    if batch.labels.eq(batch.pad_id).all():
+        return f"all its labels are padding, the id {batch.pad_id}: give each summary a token that is not"
+    return "lower peak_rate or warm up longer"
+
+
+def _check_examples(model: nn.Module, examples: Examples) -> None:
     """A model that takes another token for padding would attend to padding, without a word."""
+    if not len(examples):
+        raise ValueError("there are no examples to learn from; give one at least")
     config = getattr(model, "config", None)
     for name in ("pad_id", "start_id", "eos_id"):
         of_model, of_examples = getattr(config, name, None), getattr(examples, name)
@@ -166,7 +175,7 @@ def _check_ids(model: nn.Module, examples: Examples) -> None:
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
     """Adam with the constants of Vaswani et al. 2017, section 5.3; fused where torch has that."""
-    fused = next(model.parameters()).device.type in ("cpu", "cuda", "mps")
+    fused = next(model.parameters()).device.type in ("cpu", "cuda", "xpu", "mps")
     return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=fused)
 
 
@@ -180,13 +189,13 @@ def endless_batches(examples: Examples, recipe: Recipe, done: int) -> Iterator[B
 
 
 def _report(
-    history: History, recipe: Recipe, done: int, pace_since: tuple[int, float], spent: float, minutes: float
+    history: History, recipe: Recipe, seen: int, pace_since: tuple[int, float], spent: float, minutes: float
 ) -> str:
     """What the progress bar says: loss, speed, and the time left until steps of this kind or the minutes are over."""
     now, (step, second) = len(history.step), pace_since
     end, then = (recipe.usual_steps, ", then risk") if now < recipe.usual_steps < recipe.steps else (recipe.steps, "")
     left = min((end - now) * (spent - second) / max(1, now - step), max(0.0, 60 * minutes - spent))
-    speed = sum(history.tokens[done:]) / max(spent, 1e-9)  # a coarse clock may not have ticked yet
+    speed = seen / max(spent, 1e-9)  # a coarse clock may not have ticked yet
     return f"loss {history.loss[-1]:.3f}, {speed:,.0f} tokens/s, {left // 60:.0f}:{left % 60:02.0f} left{then}"
 
 
@@ -215,7 +224,7 @@ def resume(start: State, recipe: Recipe, data: str, model: nn.Module, optimizer:
     if start.data != data:
         raise ValueError("the checkpoint was trained on other examples; give the same data, cut in the same way")
     device = next(model.parameters()).device
-    trained_on = next((name for name in ("cuda", "mps") if f"random.{name}" in start.tensors), "cpu")
+    trained_on = next((name for name in ("cuda", "xpu", "mps") if f"random.{name}" in start.tensors), "cpu")
     if trained_on != device.type:
         raise ValueError(f"the checkpoint was trained on {trained_on}, not on {device.type}; go on with its device")
     places = {name: place for place, (name, _) in enumerate(model.named_parameters())}

@@ -59,7 +59,8 @@ class Vocabulary:
         # Brackets stand alone too, so that nobody can write a special token as a word.
         marks = pre_tokenizers.Split(Regex(r"[\[\].,!?;:]"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks])
-        tokenizer.decoder = decoders.WordPiece(cleanup=True)  # joins words, without a space before a mark
+        # It joins words, without a space before a mark. No word begins with the prefix, by which it would know a part.
+        tokenizer.decoder = decoders.WordPiece(prefix=" ", cleanup=True)
         return cls._trained(tokenizer, texts, trainers.WordLevelTrainer, slots)
 
     @classmethod
