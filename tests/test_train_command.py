@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from tfm_lib.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.pairs import Pair, Splits
 from tfm_lib.recipes import Recipe
 from tfm_lib.scoring import Scores, score, summarize
+from tfm_lib.tasks import pairs_of_file
 from tfm_lib.vocabulary import Vocabulary
 from tfm_lib.writing import Summarizer
 
@@ -41,6 +43,18 @@ def run(*arguments: str) -> None:
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def small_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file of pairs, in this process: what is tested here hangs on no size, and a tenth of the time is enough."""
+    small = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1}
+
+    def of_file(*arguments: Any, **named: Any) -> tasks.Task:
+        task = pairs_of_file(*arguments, **named)
+        return replace(task, model=task.model | small, max_summary=16)
+
+    monkeypatch.setattr(tasks, "pairs_of_file", of_file)
 
 
 def checkpoint_of(stem: str) -> Path:
@@ -525,6 +539,7 @@ def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeyp
         return replace(real, rougeL=next(liked, real.rougeL))
 
     monkeypatch.setattr(results.scoring, "score", rated)
+    monkeypatch.setattr(tasks, "pairs_of_file", pairs_of_file)  # a small model is sure of no text
     run("--data", str(write_pairs(Path("shop.jsonl"), 40)), "--steps", "1")
     kept = checkpoints.load_checkpoint(checkpoint_of("shop"))
     assert kept.rules.no_repeat_ngram_size == 3 and kept.state is not None and kept.state.finished
