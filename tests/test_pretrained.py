@@ -25,6 +25,7 @@ from transformers import (
     PegasusTokenizer,
 )
 
+from tests.proof import cells
 from tfm_lib.__main__ import parser
 from tfm_lib.batches import Batch, encode_pairs, pad_rows
 from tfm_lib.beam import beam_search
@@ -34,7 +35,7 @@ from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
-from tfm_lib.pretrained.names import FAMILIES, halves, reordered, theirs
+from tfm_lib.pretrained.names import FAMILIES, halves, our_config, reordered, theirs
 from tfm_lib.pretrained.small import publish_small, small_config, small_model, small_writing, write_tokenizer
 from tfm_lib.pretrained.tokenizer import read_tokenizer
 from tfm_lib.vocabulary import Vocabulary
@@ -122,6 +123,28 @@ def test_the_logits_are_theirs(family, dtype, tolerance, tokenizers, tmp_path):
         other = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
     assert other.std() > 0.5 and mask.min() == 0, "loud logits, and padding"
     assert (mine - other).abs().max() < tolerance * other.abs().max()
+
+
+def test_the_lessons_table_of_families_says_what_they_are():
+    """Yes and no are no numbers, so that no claim holds them."""
+    book = cells.read(Path(__file__).parent.parent / "notebooks/12_pretrained.ipynb")
+    [table] = [cell.source for cell in book.cells if "| norm after the embedding |" in cell.source]
+    lines = [[word.strip() for word in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    for column, family in enumerate(FAMILIES, start=2):
+        assert lines[0][column].casefold() == family
+        config = our_config({"model_type": family} | small_config(family))
+        said = {line[0]: line[column] for line in lines}
+        first = {config.pad_id: "padding", config.eos_id: "end sign"}
+        learned = f"learned, row $p + {config.position_offset}$"
+        for label, word in {
+            "positions": "halves" if config.positions == "sinusoidal" else learned,
+            "norm after the embedding": "yes" if config.embed_norm else "no",
+            "norms": "before" if config.norm_first else "after",
+            "embedding times": "sqrt" if config.embed_scale is None else "1",
+            "activation": config.activation,
+            "begins with": first[config.start_id],
+        }.items():
+            assert word.casefold() in said[label].casefold(), f"{family}, {label}: {word}, and not {said[label]}"
 
 
 @each_family
@@ -365,6 +388,9 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
     ids = dict(pad_id=said["pad_token_id"], start_id=said["decoder_start_token_id"], eos_id=said["eos_token_id"])
     ours = read_tokenizer(tokenizers[family], ids, 0 if family == "bart" else None)
     again = Vocabulary.from_json(ours.to_json())
+    if family == "pegasus":
+        named = {i: piece.replace("▁", " ").strip() for piece, i in theirs.get_vocab().items()}
+        assert ours.pieces(range(len(ours))) == [named[i] for i in range(len(ours))], "also those that no text has"
     texts = odd_texts()
     assert len(texts) > 100
     for text in texts:

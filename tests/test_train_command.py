@@ -304,7 +304,8 @@ def test_minutes_become_steps_which_repeat_the_run_bit_for_bit(
         assert len(state.history.step) == 1, "now a step takes half a second: half of the time again is over"
         assert "1 steps of 12" in out and "the time is over, and --resume goes on" in out
         run("--data", data, "--minutes", "0.005", "--resume")
-        assert len(checkpoints.load_checkpoint(path).state.history.step) == 2  # type: ignore[union-attr]
+        state = checkpoints.load_checkpoint(path).state
+        assert state is not None and len(state.history.step) == 2, "its minutes hold one step more"
     run("--data", data, "--resume")
     measured = path.read_bytes()
     run("--data", data, "--steps", "12", "--replace")
@@ -548,7 +549,7 @@ def test_the_rules_that_suit_the_development_set_are_kept_and_written_by(monkeyp
     words = summarizer.vocabulary.encode(summarizer.write("on day 3 the shop sold 3 lamps"))
     n = kept.rules.no_repeat_ngram_size
     ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    assert len(set(ngrams)) == len(ngrams)
+    assert len(set(ngrams)) == len(ngrams), f"what is written does not obey {kept.rules}"
 
 
 def test_rules_are_chosen_on_the_first_part_of_the_development_set_and_on_nothing_else(
