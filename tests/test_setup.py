@@ -414,8 +414,8 @@ COMMANDS = {
     "help": [],
     "lab": ["-m tfm_lib lab --"],
     "test": ["-m pytest"],
-    "test-slow": ["-m pytest -m slow -n 0"],
-    "test-weekly": ["-m pytest -m weekly -n 0"],
+    "test-slow": ["-m pytest --dist worksteal -m slow"],
+    "test-weekly": ["-m pytest --dist worksteal -m weekly"],
     "test-browser": ["-m sphinx", "-m pytest -m browser -n 0"],
     "lint": ["-m pytest tests/test_lint.py -n 0"],
     "train": ["-m tfm_lib train"],
@@ -555,7 +555,7 @@ def test_options_arrive_as_they_are_typed(called, value):
         assert called("test", f"ARGS={value}") == [["-m", "pytest", *words]]
         assert called("lab", f"JUPYTER={value}") == [["-m", "tfm_lib", "lab", "--", *words]]
     assert called("test-slow", "ARGS=-k 'masks or heads'") == [
-        ["-m", "pytest", "-m", "slow", "-n", "0", "-k", "masks or heads"]
+        ["-m", "pytest", "--dist", "worksteal", "-m", "slow", "-k", "masks or heads"]
     ]
 
 
@@ -564,6 +564,8 @@ def test_options_arrive_as_they_are_typed(called, value):
 def test_one_lesson_is_checked_executed_and_proven_by_its_number(called, number):
     file = "notebooks/04_positional_encoding.ipynb"
     assert called("test", f"LESSON={number}") == [["-m", "pytest", file]]
+    roundings = ["-m", "pytest", "--dist", "worksteal", "-m", "slow or weekly", "tests/test_roundings.py"]
+    assert called("test-slow", f"LESSON={number}") == [roundings]
     for target in ("check", "lessons"):
         assert called(target, f"LESSON={number}") == [["-m", "tests.proof.author", target, file]]
         with pytest.raises(ValueError, match=rf"There is no lesson {number}0; .* 00_start_here 01_attention"):
