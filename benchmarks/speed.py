@@ -161,17 +161,21 @@ def measure(
     missing = ", ".join(sorted(set(PEERS) - set(installed()))) or "none"
     measured_on = machine("torch", "transformers", "x-transformers", "d2l") | {"missing peers": missing}
     results: dict = {"machine": measured_on, "logits differ by": check_equal(small)}
+
+    def fewer(times: int) -> int:
+        return min(rounds, max(3, rounds // times))
+
     steps: dict[str, Callable[[], dict]] = {
         "training, small, dropout": partial(training, small, 0.1, rounds),
         "training, small, no dropout": partial(training, small, 0.0, rounds),
-        "training, larger, dropout": partial(training, larger, 0.1, max(3, rounds // 2)),
+        "training, larger, dropout": partial(training, larger, 0.1, fewer(2)),
         "greedy, small, batch 1": partial(decode, small, 1, rounds),
         "greedy, small, batch 32": partial(decode, small, 32, rounds),
-        "greedy, larger, batch 32": partial(decode, larger, 32, max(3, rounds // 3)),
+        "greedy, larger, batch 32": partial(decode, larger, 32, fewer(3)),
         "beam 4, small, 16 tokens": partial(beam, small, 32, 16, rounds),
-        "beam 4, small, 128 tokens": partial(beam, small, 32, 128, max(3, rounds // 3)),
-        "beam 4, larger, 16 tokens": partial(beam, larger, 32, 16, max(3, rounds // 3)),
-        "beam 4, larger, 128 tokens": partial(beam, larger, 32, 128, max(3, rounds // 3)),
+        "beam 4, small, 128 tokens": partial(beam, small, 32, 128, fewer(3)),
+        "beam 4, larger, 16 tokens": partial(beam, larger, 32, 16, fewer(3)),
+        "beam 4, larger, 128 tokens": partial(beam, larger, 32, 128, fewer(3)),
         "attention": partial(attention_alone, lengths, 3),
         "learning": partial(learning.measure, learn),
     }

@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -31,7 +32,9 @@ from benchmarks import (
 )
 from benchmarks.peers import PEERS
 from tests.same_code import assert_same
+from tfm_lib import tasks
 from tfm_lib.checkpoints import History
+from tfm_lib.newsroom import make_newsroom
 from tfm_lib.pairs import Pair
 from tfm_lib.vocabulary import Vocabulary
 
@@ -41,8 +44,13 @@ BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 
 @pytest.fixture(scope="module")
 def results():
-    with warnings.catch_warnings():
+    """Everything once, of few tokens and few stories."""
+    whole = speed.beam
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        patch.setattr(speed, "NEW_TOKENS", 8)
+        patch.setattr(speed, "beam", lambda shape, rows, length, rounds: whole(shape, rows, length // 8, rounds))
+        patch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=100, dev=10, test=10))
         return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
 
