@@ -14,6 +14,7 @@ from torch import nn
 
 from benchmarks import parts_replaced
 from tests.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
+from tfm_lib.__main__ import parser
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
 from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 from tfm_lib.checkup.command import examined
@@ -322,23 +323,28 @@ def test_an_embedding_with_too_few_rows_is_named_and_nothing_else(rows):
     assert "correct vocab_size, or the embedding" in report.problem
 
 
-def command(tmp_path, *words):
-    call = [sys.executable, "-m", "tfm_lib", "checkup", *words]
-    path = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(call, cwd=tmp_path, env=path, capture_output=True, text=True)
+IDS = ["--vocab-size", "24", "--quick"]
 
 
-def test_the_command_ends_with_0_or_1_or_2(tmp_path):
-    (tmp_path / "healthy.py").write_text(GPT)
+def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
     (tmp_path / "sick.py").write_text(GPT.replace(".triu(1)", ".triu(2)"))
-    ids = ["--vocab-size", "24", "--quick"]
-    for words, status, told in (
-        (["healthy:build", *ids], 0, "is healthy"),
-        (["sick:build", *ids, "--json"], 1, "causality.off_by_one"),
-        (["nowhere:build", *ids], 2, "ModuleNotFoundError"),
-    ):
-        ran = command(tmp_path, *words)
-        assert (ran.returncode, told in ran.stdout, ran.stderr) == (status, True, ""), (words, ran)
+    call = [sys.executable, "-m", "tfm_lib", "checkup", "sick:build", *IDS, "--json"]
+    path = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(call, cwd=tmp_path, env=path, capture_output=True, text=True)
+    assert (ran.returncode, "causality.off_by_one" in ran.stdout, ran.stderr) == (1, True, ""), ran
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "told"), [("healthy:build", 0, "is healthy"), ("nowhere:build", 2, "ModuleNotFoundError")]
+)
+def test_the_command_ends_with_0_or_2(target, status, told, tmp_path, monkeypatch, capsys):
+    (tmp_path / "healthy.py").write_text(GPT)
+    monkeypatch.chdir(tmp_path)
+    arguments = parser().parse_args(["checkup", target, *IDS])
+    with pytest.raises(SystemExit) as end:
+        arguments.run(arguments)
+    said = capsys.readouterr()
+    assert (end.value.code, told in said.out, said.err) == (status, True, "")
 
 
 @pytest.mark.parametrize(
