@@ -1,5 +1,7 @@
 """Equal to d2l where d2l is right, and different, as documented, where it is wrong."""
 
+from importlib.metadata import version
+
 import pytest
 import torch
 
@@ -15,6 +17,14 @@ LENGTHS = [None, torch.tensor([2, 3]), torch.tensor([[1, 3, 2], [4, 4, 1]])]
 def d2l():
     """Imported by the first test that runs, since it takes seconds."""
     return pytest.importorskip("d2l.torch")
+
+
+def test_it_runs_under_current_numpy_and_pandas(d2l):
+    """Its own pins are older."""
+    assert all(int(version(name).split(".")[0]) >= 2 for name in ("numpy", "pandas"))
+    sizes = {"vocab_size": 10, "num_hiddens": 8, "ffn_num_hiddens": 16, "num_heads": 2, "num_blks": 2, "dropout": 0.0}
+    encoder = d2l.TransformerEncoder(**sizes)
+    assert encoder(torch.ones(2, 4, dtype=torch.long), torch.tensor([2, 4])).shape == (2, 4, 8)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)

@@ -62,6 +62,7 @@ def fsdp_losses_of_one_process() -> list[float]:
     return losses
 
 
+@pytest.mark.slow
 def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path: Path) -> None:
     [program] = [text for language, text in BLOCKS if language == "python"]
     (tmp_path / "fsdp.py").write_text(program)

@@ -378,31 +378,6 @@ def test_conda_list_installs_and_make_adds_the_rest(tmp_path):
     assert Path(found.stdout.strip()).is_relative_to(clone), found.stderr
 
 
-def test_d2l_runs_under_current_numpy_pandas_and_scipy():
-    pytest.importorskip("d2l")
-    import torch
-    from d2l import torch as d2l
-
-    assert [importlib.metadata.version(name).split(".")[0] >= "2" for name in ("numpy", "pandas")] == [
-        True,
-        True,
-    ]
-    query, key, lengths = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.tensor([2, 4])
-    weights = d2l.masked_softmax(torch.randn(2, 3, 4), lengths)
-    assert torch.allclose(weights.sum(-1), torch.ones(2, 3)) and (weights[0, :, 2:] == 0).all()
-    for attention in (
-        d2l.DotProductAttention(dropout=0.0),
-        d2l.AdditiveAttention(num_hiddens=8, dropout=0.0),
-        d2l.MultiHeadAttention(8, 2, dropout=0.0),
-    ):
-        assert attention(query, key, key, lengths).shape == (2, 3, 8)
-    assert d2l.PositionalEncoding(8, dropout=0.0)(key).shape == (2, 4, 8)
-    encoder = d2l.TransformerEncoder(
-        vocab_size=10, num_hiddens=8, ffn_num_hiddens=16, num_heads=2, num_blks=2, dropout=0.0
-    )
-    assert encoder(torch.ones(2, 4, dtype=torch.long), lengths).shape == (2, 4, 8)
-
-
 # ----------------------------------------------------------------------------------------------------
 # make.
 

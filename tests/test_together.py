@@ -275,6 +275,7 @@ def wait_for_training(process: subprocess.Popen) -> None:
     assert path().exists() and process.poll() is None, Path("errors.txt").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_a_killed_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     psutil = pytest.importorskip("psutil", reason="finds the workers; comes with JupyterLab")
