@@ -15,7 +15,7 @@ COMMANDS = [
     "jactionlint --profile correctness --shellcheck= --pyflakes=",  # all that GitHub itself would refuse, and no taste
 ]
 # Where the clone is read-only, the tools write nothing.
-READ_ONLY = {} if os.access(ROOT, os.W_OK) else {"RUFF_NO_CACHE": "1", "MYPY_CACHE_DIR": os.devnull}
+READ_ONLY = {} if os.access(ROOT, os.W_OK) else {"RUFF_NO_CACHE": "true", "MYPY_CACHE_DIR": os.devnull}
 
 
 @pytest.mark.skipif(bool(why_not_compared()), reason="other versions find other things than those of the lock")
