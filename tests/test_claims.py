@@ -1,7 +1,9 @@
 """What holds a sentence to its claim: its numbers, its direction, its links, and what a change loses."""
 
 import json
+from copy import deepcopy
 
+import nbformat
 import pytest
 import torch
 
@@ -284,6 +286,36 @@ def test_a_range_is_no_number_to_be_met_and_values_outside_of_it_are_named():
     assert list(roundings.out_of_range(sentence, kernel)) == [
         "It takes 62 to 63.\n`x` is 64.13, outside of the range 62..63: widen it"
     ]
+
+
+def test_what_a_rounding_did_is_kept_until_the_lesson_changes(tmp_path, monkeypatch):
+    runs: list[str] = []
+    monkeypatch.setattr(roundings, "CACHE", tmp_path / "kept")
+    monkeypatch.setattr(
+        roundings, "_executed", lambda _, rounding: runs.append(rounding) or roundings.Outcome(loose=[str(len(runs))])
+    )
+    lesson = tmp_path / "01_x.ipynb"
+    write(lesson, notebook(markdown("# T")))
+    assert [roundings.outcome(lesson, name).loose for name in ("default", "default", "best")] == [["1"], ["1"], ["2"]]
+    write(lesson, notebook(markdown("# Another title")))
+    assert roundings.outcome(lesson, "default").loose == ["3"]
+    assert len(list((tmp_path / "kept").iterdir())) == 2, "what no longer holds is gone"
+
+
+def test_a_rounding_reaches_the_kernel_and_what_it_changes_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(roundings, "CACHE", tmp_path / "kept")
+    threads = code("import os\nthreads = int(os.environ['OMP_NUM_THREADS'])\nprint(threads)")
+    threads.outputs = [nbformat.v4.new_output("stream", name="stdout", text="1\n")]
+    loose = deepcopy(threads)
+    loose.metadata["tags"] = ["nbval-ignore-output"]
+    lesson = tmp_path / "01_x.ipynb"
+    write(lesson, notebook(markdown("# T"), threads, loose, markdown("There is 1.0<!-- claim: 0.9 < threads < 1.1 -->.")))
+    found = roundings.outcome(lesson, "threads")
+    [strict], [changed], [claim] = found.strict, found.loose, found.claims
+    assert strict.startswith("code cell 2") and strict.endswith("-1\n+2") and changed.startswith("code cell 3")
+    assert "`0.9 < threads < 1.1` is false" in claim
+    same = roundings.outcome(lesson, "default")
+    assert not (same.strict or same.loose or same.claims or same.failed) and same.instructions == "DEFAULT"
 
 
 # ---- what a change loses
