@@ -64,21 +64,27 @@ def sections(topic: str) -> tuple[str, dict[str, SimpleNamespace]]:
     return parts[0][1].source, found
 
 
-def answer_of(exercise: Exercise, *, solved: bool) -> object:
-    """What the learner hands to `check`: from the untouched cell, or after the folded solution took its place."""
-    topic = exercise.name.partition(".")[0]
-    imports, found = sections(topic)
-    part = found[exercise.name]
+@functools.cache
+def untouched(name: str) -> tuple[dict, object]:
+    """The names after the imports and the untouched cell have run, and the answer that the cell hands to `check`."""
+    imports, found = sections(name.partition(".")[0])
     handed: list = []
     namespace: dict = {"__name__": "__main__"}
     exec(imports, namespace)
     namespace["check"] = lambda name, answer: handed.append(answer)
-    exec(part.code, namespace)
-    if solved:
-        [source] = CODE.findall(dict(part.steps)["Solution"])
-        exec(source, namespace)
-        handed.append(namespace[part.answer])
-    return handed[-1]
+    exec(found[name].code, namespace)
+    return namespace, handed[-1]
+
+
+def answer_of(exercise: Exercise, *, solved: bool) -> object:
+    """What the learner hands to `check`: from the untouched cell, or after the folded solution took its place."""
+    namespace, answer = untouched(exercise.name)
+    if not solved:
+        return answer
+    part = sections(exercise.name.partition(".")[0])[1][exercise.name]
+    [source] = CODE.findall(dict(part.steps)["Solution"])
+    exec(source, namespace)
+    return namespace[part.answer]
 
 
 def mistakes() -> list:
