@@ -651,7 +651,16 @@ def prove(folder: Path, *options: str, compared: bool = True, **variables: str) 
         )
     config = ["-c", str(environment.ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *config, "--color=no", *options, *sorted(folder.glob("*.ipynb"))],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *config,
+            "--color=no",
+            "--durations-min=999",
+            *options,
+            *sorted(folder.glob("*.ipynb")),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(environment.ROOT), **variables},
         capture_output=True,
