@@ -17,7 +17,7 @@ from tests.test_model import small
 from tests.times import HUNG
 from tfm_lib import writing
 from tfm_lib.__main__ import main, parser
-from tfm_lib.beam import beam_search
+from tfm_lib.beam import beam_hypotheses, beam_search
 from tfm_lib.checkpoints import History, State, save_checkpoint
 from tfm_lib.decoding import greedy, token_log_probs
 from tfm_lib.pretrained import newsroom_model
@@ -96,6 +96,17 @@ def test_a_candidates_probability_is_that_of_its_tokens(newsroom):
     for text, p in candidates:
         tokens = torch.tensor([[*vocabulary.encode(text), model.config.eos_id]])
         assert token_log_probs(model, src, tokens).sum().item() == pytest.approx(log(p), abs=1e-4)
+
+
+def test_a_text_whose_probability_is_too_small_for_a_float_is_written(toy, monkeypatch):
+    def hopeless(*arguments, **options):
+        tokens, scores = beam_hypotheses(*arguments, **options)
+        return tokens, scores - 1000
+
+    wanted = toy.write("mill", beams=4)
+    monkeypatch.setattr("tfm_lib.writing.beam_hypotheses", hopeless)
+    assert toy.write("mill", beams=4) == wanted
+    assert toy.candidates(["mill"], count=1)[0] == [(wanted, 0.0)]
 
 
 def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):

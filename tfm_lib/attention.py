@@ -11,11 +11,18 @@ from torch import Tensor, nn
 from tfm_lib.masks import explicit_mask, masked_softmax
 
 
-def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+) -> Tensor:
     """How much each query attends to each key: softmax(query key^T / sqrt(K)).
 
-    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S) -> (..., T, S).
-    causal: the queries are the last T of the S positions, and none sees a key after its own position.
+    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S)
+    -> (..., T, S).
+    causal: the queries are the last T of the S positions, and none sees a later key.
     Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
     """
     _check_widths(query, key)

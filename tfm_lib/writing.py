@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from math import exp, inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,10 +90,10 @@ class Summarizer:
         length = self.model.config.max_length
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
         tokens, scores = beam_hypotheses(self.model, src, length, num_beams=beams, length_penalty=0.0, rules=self.rules)
-        found = zip(tokens[:, :count].tolist(), scores[:, :count].exp().tolist(), words, strict=True)
-        return [
-            [Candidate(self.vocabulary.decode(ids, own), p) for ids, p in zip(texts, ps, strict=True) if p > 0]
-            for texts, ps, own in found
+        found = zip(tokens[:, :count].tolist(), scores[:, :count].tolist(), words, strict=True)
+        return [  # the score of a beam without a text is -inf; that of a long text may be so low that its p is 0
+            [Candidate(self.vocabulary.decode(ids, own), exp(s)) for ids, s in zip(texts, of, strict=True) if s > -inf]
+            for texts, of, own in found
         ]
 
     def remarks(self, text: str) -> list[str]:
