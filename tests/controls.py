@@ -68,6 +68,9 @@ REACH = """root => [...root.querySelectorAll("input, select, textarea, button, [
     .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && (e.type !== "radio" || e.checked))
     .map((e, number) => { e.dataset.knob = number; return number; })"""
 NAME = "e => e.ariaLabel || e.getAttribute('aria-label') || e.closest('label')?.innerText || e.innerText || e.name"
+# What a slider says to a screen reader, and the words beside it; other knobs have neither.
+SAID = """e => e.type !== "range" ? ["", ""]
+    : [e.getAttribute("aria-valuetext"), e.parentElement.querySelector(".tfm-said").textContent]"""
 STATE = "root => JSON.stringify([root.shown, root.querySelector('.tfm-words').textContent])"
 # How long the page is busy with a turn, its new layout included.
 TIMED = """(knob, [kind, key]) => {
@@ -169,6 +172,8 @@ def turn_every_knob(root: Any) -> dict[str, list[float]]:
             before = root.evaluate(STATE)
             turn(root, knob)
             changed += root.evaluate(STATE) != before
+            heard, seen = knob.evaluate(SAID)
+            assert heard == seen, f"{name} says {heard} to a screen reader, and {seen} to the eye"
         assert changed, f"{name} changes nothing"
         waited[name] = answer_times(knob) if knob.count() and not knob.is_disabled() else []
     assert waited, "no knob"

@@ -1,6 +1,7 @@
 """What lesson 17 writes in its cells, by hand, at its ends, and beside its benchmarks."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.pretrained import newsroom_model
 
 LESSON = "17_adapt_and_compress"
+TEXT = "\n".join(c.source for c in cells.read(ROOT / f"notebooks/{LESSON}.ipynb").cells if c.cell_type == "markdown")
 SHARED = {
     adapting: ("tell", "make_shows", "LoRA", "with_lora", "Adapter", "Prefixed"),
     compressing: ("to_grid", "distillation_loss", "Expert", "MixtureOfExperts", "balance_loss"),
@@ -74,6 +76,12 @@ def test_a_fresh_lora_changes_nothing_and_trains_only_its_own(lesson):
     assert torch.equal(changed(ids, ids), base(ids, ids))
     assert lesson["trained"](changed) == 12 * 2 * (128 + 128)
     assert lesson["trained"](base) == sum(p.numel() for p in base.parameters()), "the base is left alone"
+
+
+def test_the_matrix_that_the_text_calls_zero_starts_so_and_the_other_does_not(lesson):
+    [(zero, drawn)] = re.findall(r"\$(\w)\$ is zero and \$(\w)\$ is random", TEXT)
+    layer = lesson["LoRA"](nn.Linear(3, 5), rank=2, alpha=8)
+    assert not getattr(layer, zero.lower()).any() and getattr(layer, drawn.lower()).all()
 
 
 def test_a_rank_of_zero_is_refused(lesson):
@@ -157,6 +165,14 @@ def test_the_loss_of_distillation_is_torchs(lesson):
         theirs = nn.functional.kl_div((student / T).log_softmax(-1), (teacher / T).softmax(-1), reduction="batchmean")
         torch.testing.assert_close(lesson["distillation_loss"](student, teacher, T), T**2 * theirs)
     torch.testing.assert_close(lesson["distillation_loss"](student, student, 2), torch.tensor(0.0), atol=1e-6, rtol=0)
+
+
+def test_the_formula_of_the_divergence_is_torchs():
+    [formula] = re.findall(r"\*Kullback-Leibler divergence\*, \$\\sum_w (.+?)\$", TEXT)
+    written = re.sub(r"\\ln (\w)_w", r"\1.log()", formula).replace("_w (", " * (")  # p * (p.log() - q.log())
+    p, q = torch.randn(2, 9).softmax(-1)
+    ours = eval(written, {"p": p, "q": q}).sum()
+    torch.testing.assert_close(ours, nn.functional.kl_div(q.log(), p, reduction="sum"))
 
 
 @torch.no_grad()

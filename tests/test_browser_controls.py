@@ -129,6 +129,10 @@ def test_a_finger_reads_a_chart_sideways_and_scrolls_up_and_down(browser, tmp_pa
     [
         ('<button aria-label="turn">turn</button>', "turn changes nothing"),
         ('<button onclick="root.shown += 1"></button>', "without a name"),
+        (
+            '<input type="range" aria-label="bits" oninput="root.shown += 1"><span class="tfm-said">8</span>',
+            "bits says None to a screen reader, and 8 to the eye",
+        ),
         ("", "no knob"),
     ],
 )

@@ -1,5 +1,7 @@
 """The control of lesson 03 shows the weights that the model computes, and the favorites that follow from them."""
 
+import re
+
 import pytest
 import torch
 
@@ -32,7 +34,11 @@ def test_every_head_and_their_mean_weigh_the_words_as_the_model_does(browser, tm
                 theirs = [(words[int(row.argmax())], float(row.max())) for row in rows]
                 favorites = [one.rsplit(" ", 1) for one in root.locator(".tfm-favorite").all_inner_texts()]
                 assert [(word, pytest.approx(float(weight), abs=0.006)) for word, weight in favorites] == theirs
-                assert f"asks in layer {layer}" in root.locator(".tfm-words").inner_text()
+                said = root.locator(".tfm-words").inner_text()
+                assert f"asks in layer {layer}" in said
+                first, last = map(int, re.search(r"Favorites of heads (\d+) to (\d+): ", said).groups())
+                rows = root.locator(".tfm-chip-head .tfm-quiet").all_inner_texts()
+                assert rows == [*(f"head {head}" for head in range(first, last + 1)), "mean"]
 
 
 def test_the_shade_of_a_word_is_its_weight(browser, tmp_path):

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 import subprocess
 import sys
 from functools import cache
@@ -15,6 +16,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
+from numpy.typing import ArrayLike
 from PIL import Image
 
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS
@@ -25,6 +27,7 @@ from tfm_lib.show.live import caption
 from tfm_lib.show.overview import BOXES, INSIDE, PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 from tfm_lib.show.ribbons import LETTER, ribbons
+from tfm_lib.show.scripts import CSS
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
 TARGET = ["<s>", "storm", "closes", "the", "harbor"]
@@ -302,9 +305,11 @@ def test_colors_survive_a_gray_print():
     assert middle > high + 0.3 > low + 0.5
 
 
-def contrast(letters: str, ground: np.ndarray) -> np.ndarray:
+def contrast(letters: str, ground: ArrayLike) -> np.ndarray:
     """As WCAG 2 defines it: 4.5 and more is easy to read."""
-    light, dark = np.sort(np.broadcast_arrays(lightness(np.array(to_rgb(letters))), lightness(ground)), 0)[::-1]
+    light, dark = np.sort(np.broadcast_arrays(lightness(np.array(to_rgb(letters))), lightness(np.array(ground))), 0)[
+        ::-1
+    ]
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -316,6 +321,14 @@ def test_letters_stand_out():
     weights = np.linspace(0, 1, 201)
     for letters, cells in (("black", weights[weights < DARK]), ("white", weights[weights >= DARK])):
         assert contrast(letters, SEQUENTIAL(cells)).min() >= 4.5
+
+
+def test_axes_and_frames_of_controls_are_seen_on_a_light_and_on_a_dark_page():
+    """They may be faint, since letters say what they mark, but not of the color of their ground."""
+    pairs = dict(re.findall(r"--tfm-(line|ground): light-dark\((.+?)\);", CSS.read_text(encoding="utf-8")))
+    lines, grounds = (pairs[name].split(", ") for name in ("line", "ground"))
+    for line, ground in zip(lines, grounds, strict=True):
+        assert contrast(line, to_rgb(ground)) >= 1.2, f"{line} on {ground}"
 
 
 # How people who lack one kind of cones see linear red, green and blue. Source: Machado et al. 2009, severity 1.
