@@ -40,8 +40,8 @@ from tfm_lib.pretrained.small import publish_small, small_config, small_model, s
 from tfm_lib.pretrained.tokenizer import read_tokenizer
 from tfm_lib.vocabulary import Vocabulary
 
-ROOM = make_newsroom(0, train=1, dev=400, test=200)
-TEXTS = [story.article for story in ROOM.dev]
+ROOM = make_newsroom(0)  # with these stories even Marian's random weights end their texts at many lengths
+TEXTS = [story.article for story in ROOM.dev[:400]]
 ODD = [
     "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y",
     "tab\tbed", "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300,
@@ -218,7 +218,7 @@ def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported)
     model, vocabulary = newsroom_model()
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(exported), AutoTokenizer.from_pretrained(exported)
     assert type(theirs) is PegasusForConditionalGeneration
-    stories = [story.article for story in ROOM.test]
+    stories = [story.article for story in ROOM.test[:200]]
     for num_beams in (1, 4):
         write = greedy if num_beams == 1 else partial(beam_search, num_beams=num_beams)
         for start in range(0, len(stories), 100):
