@@ -323,12 +323,12 @@ def test_an_embedding_with_too_few_rows_is_named_and_nothing_else(rows):
     assert "correct vocab_size, or the embedding" in report.problem
 
 
-IDS = ["--vocab-size", "24", "--quick"]
+QUICK = ["--vocab-size", "24", "--quick"]
 
 
 def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
     (tmp_path / "sick.py").write_text(GPT.replace(".triu(1)", ".triu(2)"))
-    call = [sys.executable, "-m", "tfm_lib", "checkup", "sick:build", *IDS, "--json"]
+    call = [sys.executable, "-m", "tfm_lib", "checkup", "sick:build", *QUICK, "--json"]
     path = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "", "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(call, cwd=tmp_path, env=path, capture_output=True, text=True)
     assert (ran.returncode, "causality.off_by_one" in ran.stdout, ran.stderr) == (1, True, ""), ran
@@ -340,7 +340,7 @@ def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
 def test_the_command_ends_with_0_or_2(target, status, told, tmp_path, monkeypatch, capsys):
     (tmp_path / "healthy.py").write_text(GPT)
     monkeypatch.chdir(tmp_path)
-    arguments = parser().parse_args(["checkup", target, *IDS])
+    arguments = parser().parse_args(["checkup", target, *QUICK])
     with pytest.raises(SystemExit) as end:
         arguments.run(arguments)
     said = capsys.readouterr()
