@@ -124,7 +124,7 @@ check lessons claims stamp:
 	@$(RUN) -m tests.proof.author $@ $(LESSONS)
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
-	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The modules of the group `site`, which is in requirements.lock and not in environment.yml.
