@@ -280,12 +280,11 @@ def test_a_sentence_gives_the_range_that_was_seen(prose, wrong):
     assert wrong in found if wrong else not found
 
 
-def test_a_range_is_no_number_to_be_met_and_values_outside_of_it_are_named():
+def test_a_range_is_no_number_to_be_met():
     [sentence] = sentences("It takes 62 to 63<!-- claim (range: 62..63): 60 < x < 70 -->.")
     assert findings(sentence, kernel, tight=True) == []
-    assert list(roundings.out_of_range(sentence, kernel)) == [
-        "It takes 62 to 63.\n`x` is 64.13, outside of the range 62..63: widen it"
-    ]
+    [note] = sentence.checks
+    assert roundings.values_held(note, kernel) == {"x": [64.13]}
 
 
 def test_what_a_rounding_did_is_kept_until_the_lesson_changes(tmp_path, monkeypatch):
@@ -310,11 +309,14 @@ def test_a_rounding_reaches_the_kernel_and_what_it_changes_is_named(tmp_path, mo
     loose.metadata["tags"] = ["nbval-ignore-output"]
     lesson = tmp_path / "01_x.ipynb"
     claim = markdown("There is 1.0<!-- claim: 0.9 < threads < 1.1 -->.")
-    write(lesson, notebook(markdown("# T"), threads, loose, claim))
+    ranged = markdown("It takes 3 to 4<!-- claim (range: 3..4): 0 < threads < 5 -->.")
+    write(lesson, notebook(markdown("# T"), threads, loose, claim, ranged))
     found = roundings.outcome(lesson, "threads")
-    [strict], [changed], [false] = found.strict, found.loose, found.claims
+    [strict], [changed], [false, outside] = found.strict, found.loose, found.claims
     assert strict.startswith("code cell 2") and strict.endswith("-1\n+2") and changed.startswith("code cell 3")
     assert "`0.9 < threads < 1.1` is false" in false
+    assert "`threads` is 2, outside of the range 3..4" in outside and found.ranges == {"threads": [2]}
+    write(lesson, notebook(markdown("# T"), threads, loose, claim))
     same = roundings.outcome(lesson, "default")
     assert not (same.strict or same.loose or same.claims or same.failed) and same.instructions == "DEFAULT"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.collector import ROUNDING
+from tests.proof.collector import RANGE, ROUNDING
 from tests.proof.environment import ROOT, ROUNDINGS, why_not_compared
 from tests.proof.roundings import outcome
 
@@ -26,6 +26,8 @@ def test_a_lesson_holds_under_every_rounding(lesson: Path, rounding: str, record
     found = outcome(lesson, rounding)
     changed = "; ".join(found.loose) or "none"
     record_property(ROUNDING, f"{lesson.stem}, {rounding} ({found.instructions}): loose cells that changed: {changed}")
+    for part, numbers in found.ranges.items():
+        record_property(RANGE, (f"{lesson.stem}, `{part}`", numbers))
     assert not found.failed
     assert not found.strict, "\n".join(found.strict)
     assert not found.claims, "\n".join(found.claims)

@@ -23,7 +23,7 @@ from tests.proof.references import missing_sections, stale_links
 from tests.proof.values import Answer, answers, beside_code, findings
 from tests.times import HUNG
 
-ROUNDING = "rounding"  # the name of what a test of a rounding tells the summary
+ROUNDING, RANGE = "rounding", "range"  # the names of what a test of a rounding tells the summary
 MARK = "proof"  # the name under which items tell the summary what they are
 OUTPUTS_DIFFER = "Cell outputs differ"  # nbval's words
 CHECKS = '__import__("tfm_lib.ask.checks", fromlist=["judge"])'

@@ -2,13 +2,13 @@
 
 import os
 import runpy
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.proof import environment
-from tests.proof.collector import MARK, ROUNDING, NotebookFile
+from tests.proof.collector import MARK, RANGE, ROUNDING, NotebookFile
 
 environment.settle()  # before torch, which reads it
 if startup := os.environ.get("PYTHONSTARTUP"):  # which kernels run by themselves
@@ -44,11 +44,14 @@ class Summary:
         self.notebooks: set[str] = set()
         self.kinds: Counter[str] = Counter()
         self.roundings: list[str] = []
+        self.ranges: defaultdict[str, list[float]] = defaultdict(list)
         self.seconds = 0.0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
             self.roundings += [line for name, line in report.user_properties if name == ROUNDING]
+            for part, numbers in (found for name, found in report.user_properties if name == RANGE):
+                self.ranges[part] += numbers
         file = report.location[0]
         if not file.endswith(".ipynb"):
             return
@@ -60,6 +63,8 @@ class Summary:
     def pytest_terminal_summary(self, terminalreporter) -> None:
         for line in sorted(self.roundings):
             terminalreporter.write_line(line)
+        for part, seen in self.ranges.items():
+            terminalreporter.write_line(f"{part} was {min(seen):.4g} to {max(seen):.4g}")
         cells = self.kinds["strict cell"] + self.kinds["loose cell"]
         if not cells:
             return
