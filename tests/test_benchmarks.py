@@ -54,6 +54,7 @@ def results():
         return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
 
+@pytest.mark.slow
 def test_every_row_is_measured_and_reported(results, tmp_path):
     report.write(json.loads(json.dumps(results)), tmp_path)
     text = (tmp_path / "speed.md").read_text()
@@ -67,6 +68,7 @@ def test_every_row_is_measured_and_reported(results, tmp_path):
     assert [run["steps"] for runs in results["learning"].values() for run in runs] == [None] * 3
 
 
+@pytest.mark.slow
 def test_memory_of_attention_is_counted(results):
     """The formula holds 8 x n x n weights at least, in four bytes each; the fused kernel does not."""
     for length, row in results["attention"].items():
@@ -99,6 +101,7 @@ def test_a_peer_learns(name):
     assert losses[-1] < losses[0] / 3
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_ours_equals_torchs_and_a_difference_would_be_found(monkeypatch):
     assert speed.check_equal(speed.TINY) < 1e-4
     monkeypatch.setattr(speed, "torch_twin", lambda ours: speed.TorchTransformer(speed.TINY, 0.0).stacks)
@@ -239,6 +242,7 @@ def test_the_page_of_docstrings_is_what_the_data_says():
     assert docstrings.page(record) == (FOLDER / "docstrings.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_run_on_docstrings_is_scored_pair_by_pair(monkeypatch):
     """What the lesson takes apart: a score for each pair, whose mean is the score; and no text of others."""
     pairs = docstrings.harvest("networkx")
@@ -383,6 +387,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_errors_memory_and_flops_are_those_of_the_record(cheaper, attention, monkeypatch):
     """What hangs on no clock: it comes out again."""
@@ -524,6 +529,7 @@ def test_labels_are_the_next_tokens():
     assert families._shifted(tokens, torch.tensor([3])).tolist() == [[0, 0, 7, 2, 0, 0]], "of the headline alone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*families.NAMES, "prefix 0.5"])
 def test_each_family_is_trained_and_asked(name, monkeypatch):
     monkeypatch.setattr(families, "BATCH", 4)
@@ -540,6 +546,7 @@ def test_an_encoder_decoder_has_15_percent_more_parameters_than_a_stack():
     assert {*found.values()} == {872_704} and pytest.approx(1.15, abs=0.005) == 1_005_568 / 872_704
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_record():
     record = {(row["size"], row["seed"]): row for row in json.loads((FOLDER / "noise.json").read_text())["rows"]}
     few = noise.measured(0.0, 0, count=20), noise.measured(0.8, 0, count=20)
@@ -627,6 +634,7 @@ def test_parts_differ_by_so_many_parameters(name, difference):
     assert found[name]["cache"] == 2 * 3 * heads * 16 * 4, "keys and values, 3 layers, 16 wide, 4 bytes"
 
 
+@pytest.mark.slow
 def test_a_replaced_part_is_trained_and_measured(monkeypatch):
     monkeypatch.setattr(parts_replaced, "BATCH", 4)
     row = parts_replaced.run("as in Llama", 0, steps=2, tested=4)
@@ -671,6 +679,7 @@ def test_parameters_are_counted_with_and_without_the_table():
         assert scaling_law.counted(width) == {"all": own + 604 * width, "without embeddings": own}
 
 
+@pytest.mark.slow
 def test_the_law_is_that_of_its_runs(monkeypatch):
     record = json.loads((FOLDER / "scaling_law.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(scaling_law, "RESAMPLED", 2)

@@ -84,6 +84,7 @@ def test_a_part_that_there_is_not_is_refused(model):
         logits(model, "masks", "positions", "encoder.layers.2")
 
 
+@pytest.mark.slow
 def test_the_record_has_all_that_the_machine_switches_off():
     rows = [row["off"] for row in RECORDED["rows"]]
     assert rows == broken_machine.parts() and RECORDED["command"] == broken_machine.COMMAND
@@ -94,6 +95,7 @@ def test_the_record_has_all_that_the_machine_switches_off():
     assert [part["kind"] for part in data["parts"]] == [*SWITCHED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", ["positions", "decoder.layers.0.cross_attention.4"])
 def test_a_point_of_the_record_can_be_measured_again(off):
     [row] = [row for row in RECORDED["rows"] if row["off"] == off]

@@ -37,6 +37,7 @@ def test_every_step_shows_what_was_written_and_calls_learned_what_is_right(tmp_p
             assert underlined == [word for word in look["text"].replace(",", "").split() if word not in right_words]
 
 
+@pytest.mark.slow
 def test_the_first_steps_can_be_taken_again():
     again = newsroom_steps.measure(steps=(1,), others=2)
     [look], recorded = again["looks"], RECORDED["looks"][0]

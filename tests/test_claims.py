@@ -301,6 +301,7 @@ def test_what_a_rounding_did_is_kept_until_the_lesson_changes(tmp_path, monkeypa
     assert len(list((tmp_path / "kept").iterdir())) == 2, "what no longer holds is gone"
 
 
+@pytest.mark.slow
 def test_a_rounding_reaches_the_kernel_and_what_it_changes_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(roundings, "CACHE", tmp_path / "kept")
     threads = code("import os\nthreads = int(os.environ['OMP_NUM_THREADS'])\nprint(threads)")

@@ -291,6 +291,7 @@ def test_p_to_the_n_predicts_the_cliff():
         assert row["tokens"] >= row["exact"]
 
 
+@pytest.mark.slow
 def test_a_measurement_of_noise_comes_out_again():
     quiet, loud = (noise.measured(size, 0, 20) for size in (0.0, 0.6))
     assert quiet["exact"] > 0.9 > 0.2 > loud["exact"] and loud["nats"] > 1

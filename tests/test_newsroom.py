@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from hashlib import sha256
+from inspect import getsource
 from itertools import product
 
 import pytest
@@ -180,7 +181,8 @@ def digest(stories: list[Story]) -> str:
 def test_a_seed_gives_the_same_stories_everywhere() -> None:
     small = make_newsroom(seed=3, train=50, dev=5, test=5)
     assert [digest(stories) for stories in small] == DIGESTS
-    code = "from tests.test_newsroom import *; print(*map(digest, make_newsroom(3, train=50, dev=5, test=5)))"
+    code = "from hashlib import sha256\nfrom tfm_lib.newsroom import Story, make_newsroom\n" + getsource(digest)
+    code += "print(*map(digest, make_newsroom(3, train=50, dev=5, test=5)))"
     out = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True)
     assert out.stdout.decode().split() == DIGESTS, out.stderr.decode()
     assert make_newsroom(seed=4, train=50, dev=5, test=5).train != small.train

@@ -40,7 +40,7 @@ from tfm_lib.pretrained.small import publish_small, small_config, small_model, s
 from tfm_lib.pretrained.tokenizer import read_tokenizer
 from tfm_lib.vocabulary import Vocabulary
 
-ROOM = make_newsroom(0)  # with these stories even Marian's random weights end their texts at many lengths
+ROOM = make_newsroom(0)
 TEXTS = [story.article for story in ROOM.dev[:400]]
 ODD = [
     "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y",
@@ -151,10 +151,10 @@ def test_the_lessons_table_of_families_says_what_they_are():
 @pytest.mark.parametrize("greedily", [False, True], ids=["as published", "greedy"])
 def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
     ends = set()
-    for seed in range(6):
+    for seed in (0, 3, 5):  # by 3 Marian's random weights end texts at many lengths, by 5 those of Pegasus
         theirs = publish(family, tokenizers[family], tmp_path, seed)
         ours = from_pretrained(tmp_path)
-        for start in range(0, 25, 5):
+        for start in range(0, 15, 5):
             texts = TEXTS[start : start + 5]
             src = ours.encode(texts)
             changes = GREEDY if greedily else {}

@@ -127,8 +127,10 @@ def frames(data: bytes) -> list[np.ndarray]:
 @pytest.mark.skipif(bool(why_not_compared()), reason="pixels are compared in the locked environment only")
 @pytest.mark.parametrize(
     ("path", "draw", "told"),
-    [(pictures.PICTURE, pictures.png, PICTURED), (pictures.ANIMATION, pictures.gif, ANIMATED)],
-    ids=["picture", "animation"],
+    [
+        pytest.param(pictures.PICTURE, pictures.png, PICTURED, id="picture"),
+        pytest.param(pictures.ANIMATION, pictures.gif, ANIMATED, id="animation", marks=pytest.mark.slow),
+    ],
 )
 def test_the_file_is_what_the_code_draws(path, draw, told):
     kept, drawn = frames(path.read_bytes()), frames(draw(reading(told)))

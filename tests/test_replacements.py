@@ -132,6 +132,7 @@ def test_the_record_has_every_size_of_every_replacement_where_there_is_one():
     assert {len(REPLACEMENTS[name].sizes) for name in LABELS} == {5}, "one slider stands for all of them"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "name", "size"), [("encoder", "none", 0), ("cross", "hashing, 4 rounds", 2)])
 def test_a_point_of_the_record_can_be_measured_again(place, name, size):
     [row] = [row for row in RECORDED["rows"] if (row["place"], row["name"], row["size"]) == (place, name, size)]

@@ -163,11 +163,14 @@ def make_newsroom(seed: int = 0, *, train: int = 20_000, dev: int = 500, test: i
     random = Random(f"newsroom {seed}")
 
     def draw(size: int, people: list[str], places: list[str], folds: Sequence[int], unheard: bool) -> list[Story]:
+        def of_folds(names: list[str]) -> list[list[str]]:  # for each event
+            return [[name for i, name in enumerate(names, n) if i % FOLDS in folds] for n in range(len(EVENTS))]
+
+        who_of, where_of = of_folds(people), of_folds(places)
         stories: dict[str, Story] = {}  # by article, so that they are distinct
         while len(stories) < size:
             number = len(stories) % len(EVENTS)  # the kinds take turns
-            who = random.choice([name for i, name in enumerate(people) if (i + number) % FOLDS in folds])
-            where = random.choice([name for i, name in enumerate(places) if (i + number) % FOLDS in folds])
+            who, where = random.choice(who_of[number]), random.choice(where_of[number])
             story = _draw(random, list(EVENTS)[number], who, where, people, places, unheard)
             stories[story.article] = story
         return list(stories.values())
