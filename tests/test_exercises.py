@@ -304,45 +304,6 @@ def test_signs_are_read_on_white_and_on_black(background):
         assert (high + 0.05) / (low + 0.05) >= 4
 
 
-OLD_NAMES = [  # of the lesson "Speed and scale", and of an exercise of lesson 08
-    "decoding.ending",
-    *(f"speed_and_scale.{n}" for n in ("table", "padding", "fused", "accumulated", "segment", "unscaled", "ring")),
-]
-
-
-def test_what_was_solved_under_an_old_name_counts_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFM_NO_PROGRESS", raising=False)
-    before = {"attention.scaled": "right", "decoding.beam": "wrong", **dict.fromkeys(OLD_NAMES, "right")}
-    before |= {"speed_and_scale.padding": "wrong", "speed_and_scale.table": "wrong", "speed.table": "right"}
-    before |= {"scale.ring": "wrong"}  # tried again in the new lesson, after it was right in the old one
-    Path("progress.json").write_text(json.dumps(before))
-    speed = {f"speed.{name}": "right" for name in ("ending", "table", "fused", "accumulated", "segment", "unscaled")}
-    today = {"attention.scaled": "right", "decoding.beam": "wrong", **speed, "speed.padding": "wrong"}
-    today |= {"scale.ring": "right"}
-    assert progress_file.load(Path("progress.json")) == today
-    checks.progress()
-    shown = capsys.readouterr().out
-    assert "\n09 speed: 6 of 7, 8 minutes left\n" in shown and "\n10 scale: 1 of 1\n" in shown
-    checks.check("decoding.beam", solution("decoding.beam"))
-    assert json.loads(Path("progress.json").read_text()) == today | {"decoding.beam": "right"}
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_exercise_in_an_old_copy_of_a_lesson_is_checked(old, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFM_NO_PROGRESS", raising=False)
-    name = ("scale" if old.endswith(".ring") else "speed") + old[old.index(".") :]
-    checks.check(old, solution(name))
-    assert capsys.readouterr().out.startswith(f"✓ {heading(name)}: right.")
-    assert json.loads(Path("progress.json").read_text()) == {name: "right"}
-
-
-def test_old_names_of_exercises_lead_to_exercises_and_hide_none():
-    names = {exercise.name for exercise in EXERCISES}
-    assert set(progress_file.RENAMED.values()) <= names and not names & set(progress_file.RENAMED)
-
-
 def test_a_crash_while_writing_leaves_the_old_progress(tmp_path, monkeypatch):
     kept = tmp_path / "progress.json"
     progress_file.record(kept, "attention.scaled", "wrong")

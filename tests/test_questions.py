@@ -12,7 +12,7 @@ import pytest
 from tests.proof import cells
 from tests.test_setup import make, needs_make
 from tfm_lib.__main__ import parser
-from tfm_lib.ask.flashcards import DECK, FIRST_IN, write_deck
+from tfm_lib.ask.flashcards import DECK, write_deck
 from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
 
 LESSONS = Path(__file__).parent.parent / "notebooks"
@@ -244,31 +244,6 @@ def test_importing_again_updates_instead_of_doubling(tmp_path):
     assert second["notes"][1][0] == first["notes"][0][0] == "aae31bf446b39df428c5"
     assert second["notes"][0][0] != first["notes"][0][0]
     assert (first["notes"][0][1], second["notes"][1][1]) == (["01_x", "spine"], ["01_x", "second_reading"])
-
-
-# How Anki knew the questions of lessons 08 and 09 before those of the second half of 08 moved, and 09 became two.
-BEFORE_THE_SPLIT = [
-    "663dfa6d5a21862e365c", "b39d17222c8b7b99f189", "88dc18af81883dc2cfe1", "1cb7b199cfa312cc12ac",
-    "d63da4cace4e97392e1f", "b64231ef0264948adfac", "7d1fb3e3ee049b7e6deb", "3af5d7184ac21e3a9a9f",
-    "0b169e34624b6e971e08", "6047426ea2f2018de74b", "592d1da1b82def12f4f6", "f2a542b7a759f955e65f",
-    "a36160a7ca2522b02ccd", "496f9fd5fe29c930b37b", "ffbfd44e63de85a1fbeb", "e6a60e9734caaacea941",
-]  # fmt: skip
-
-
-def test_a_question_that_moved_to_another_lesson_is_still_the_same_card(tmp_path):
-    """What Anki has learned about the reader stays; the deck of lesson 08 is the one that the reader has."""
-    found = deck(tmp_path / "cards.apkg", COURSE)
-    now = [guid for guid, *_ in found["notes"]]
-    assert [guid for guid in BEFORE_THE_SPLIT if now.count(guid) != 1] == []
-    assert found["decks"][1148128902] == f"{DECK}::08 · Decoding" and len(found["decks"]) == len(COURSE) + 1
-
-
-def test_a_question_whose_card_has_a_history_is_one_of_the_course():
-    """Otherwise its words were changed, and with them the card: the entry has to go, or to follow the words."""
-    names = {lesson.name for lesson in COURSE} | {
-        question.question for lesson in COURSE for question in lesson.questions
-    }
-    assert set(FIRST_IN) <= names
 
 
 def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):

@@ -349,10 +349,6 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     store_static_forms({"type": "file", "content": "text"})
 
 
-def test_the_quiz_of_an_old_copy_asks_what_the_lesson_in_its_place_asks():
-    assert quiz("09_speed_and_scale").widget.data == quiz("09_speed").widget.data
-
-
 def test_widgets_load_only_with_the_quiz_and_torch_not_even_then():
     modules = "tfm_lib.show.live, tfm_lib.ask.questions, tfm_lib.ask.flashcards"
     heavy = ("torch", "matplotlib", "ipywidgets", "anywidget")

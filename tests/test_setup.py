@@ -25,7 +25,7 @@ from tests.times import HUNG
 from tfm_lib.__main__ import parser
 from tfm_lib.copies import as_file
 from tfm_lib.lab import add_lessons, lab, reset_lesson, without_solutions
-from tfm_lib.lessons import LESSONS, REPLACED
+from tfm_lib.lessons import LESSONS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -163,45 +163,9 @@ def test_settings_of_the_course_stand_behind_those_of_the_learner(course, starte
     ]
 
 
-def test_lab_keeps_a_lesson_that_others_replaced_and_says_so_once(started, tmp_path, monkeypatch, capsys):
-    mine = tmp_path / "my_lessons"
-    mine.mkdir()
-    old = {"08_decoding.ipynb": "my work", "09_speed_and_scale.ipynb": "my other work", "progress.json": "{}"}
-    for name, text in old.items():
-        (mine / name).write_text(text)
-    monkeypatch.setattr("tfm_lib.lab.MY_LESSONS", mine)
-    arguments = argparse.Namespace(dir=None, jupyter=[])
-    lab(arguments)
-    assert {name: (mine / name).read_text() for name in old} == old
-    assert {path.stem for path in mine.glob("*.ipynb")} == {lesson.name for lesson in LESSONS} | {"09_speed_and_scale"}
-    _, line = capsys.readouterr().out.splitlines()
-    assert line.startswith("09_speed_and_scale stays as it is") and "09_speed and 10_scale took its place" in line
-    lab(arguments)
-    assert capsys.readouterr().out == ""
-
-
-def test_nothing_is_said_of_replaced_lessons_that_nobody_has(started, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tfm_lib.lab.MY_LESSONS", tmp_path / "my_lessons")
-    lab(argparse.Namespace(dir=None, jupyter=[]))
-    [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("Added to my_lessons/") and "09_speed, 10_scale" in line
-
-
 @pytest.mark.parametrize(("asked", "name"), [("08", "08_decoding"), ("09", "09_speed"), ("10", "10_scale")])
 def test_reset_knows_lessons_by_their_numbers_of_today(tmp_path, asked, name):
     assert reset_lesson(asked, tmp_path)[0].stem == name
-
-
-def test_reset_of_a_replaced_lesson_brings_what_took_its_place(tmp_path):
-    (tmp_path / "09_speed_and_scale.ipynb").write_text("my work")
-    fresh, kept = reset_lesson("09_speed_and_scale", tmp_path)
-    assert (fresh.stem, kept) == ("09_speed", None)
-    assert (tmp_path / "09_speed_and_scale.ipynb").read_text() == "my work"
-
-
-def test_lessons_that_took_a_place_are_lessons():
-    names = [lesson.name for lesson in LESSONS]
-    assert not set(REPLACED) & set(names) and {name for new in REPLACED.values() for name in new} <= set(names)
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="there is always a browser here")

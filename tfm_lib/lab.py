@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tfm_lib.copies import as_file, learners_copy
 from tfm_lib.errors import option
 from tfm_lib.files import write_whole
-from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, REPLACED, course_file
+from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -36,28 +36,13 @@ def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
     return [lesson.stem for lesson in new]
 
 
-def replaced(target: Path, added: list[str]) -> list[str]:
-    """What to say, a line each, of the lessons in `target` whose place was just taken by lessons that were `added`.
-
-    They stay as they are: nobody but the learner knows whether there is work in them.
-    """
-    return [
-        f"{old} stays as it is, and what you solved in it counts. {' and '.join(new)} took its place; "
-        "if you wrote nothing into it, you can delete it."
-        for old, new in REPLACED.items()
-        if (target / f"{old}.ipynb").exists() and set(new) & set(added)
-    ]
-
-
 def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) -> tuple[Path, Path | None]:
     """Put a fresh copy of `lesson` ("03", "3" or its full name) into `target`.
 
-    For a lesson of before it is the first of those that took its place. Returns the fresh copy and the name under
-    which the old one lives on, None if there was none.
+    Returns the fresh copy and the name under which the old one lives on, None if there was none.
     Raises ValueError if there is no such lesson.
     """
     names = [path.stem for path in sorted(source.glob("*.ipynb"))]
-    lesson = REPLACED.get(lesson, (lesson,))[0]
     number = lesson.zfill(2) if lesson.isdecimal() else None
     found = [name for name in names if name == lesson or name.split("_")[0] == number]
     if len(found) != 1:
@@ -106,8 +91,6 @@ def lab(args: argparse.Namespace) -> None:
         added = add_lessons(folder)
         if added:
             print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
-        for line in replaced(folder, added):
-            print(line, flush=True)
     first = folder / "00_start_here.ipynb"
     if not first.is_file():
         given = option("dir", args.dir)

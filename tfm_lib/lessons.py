@@ -87,9 +87,6 @@ LESSONS = (
 
 FIRST_BEYOND = 5  # the row of the map at which part two begins: lessons beyond the paper, each alone, after 08
 
-# Lessons of before, which learners may still have, and those that took their place.
-REPLACED = {"09_speed_and_scale": ("09_speed", "10_scale")}
-
 
 def course_file(name: str) -> Path:
     """A file of the course, such as "benchmarks/changes.json", in a clone and in an installed package alike."""

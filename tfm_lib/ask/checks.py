@@ -33,12 +33,11 @@ def exercises(topic: str) -> list[Exercise]:
 
 
 def find(name: str) -> Exercise:
-    """The exercise of that name, such as "attention.scaled", or of one that it had before.
+    """The exercise of that name, such as "attention.scaled".
 
     Raises ValueError if there is none.
     """
     found = {exercise.name: exercise for topic in TOPICS for exercise in exercises(topic)}
-    name = progress_file.RENAMED.get(name, name)
     if name not in found:
         near = get_close_matches(str(name), found, n=1, cutoff=0.4) or sorted(found)[:1]
         raise ValueError(f"There is no exercise {name!r}. Did you mean {near[0]!r}?")

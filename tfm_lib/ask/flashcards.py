@@ -10,18 +10,6 @@ if TYPE_CHECKING:  # loads only where a deck is made
     import genanki
 
 DECK = "The encoder-decoder Transformer"
-# Anki knows a card by its question and by the lesson in which it first stood: those of questions that moved, and of
-# whole lessons.
-FIRST_IN = {
-    "With a cache, the decoder is handed one token at a time. Which two things must it still know of the tokens "
-    "before?": "08_decoding",
-    "Why may the keys and values of earlier tokens be kept, and not computed again?": "08_decoding",
-    "In our measurement, keeping the keys and values of self-attention alone saved less than half of the work. "
-    "Why?": "08_decoding",
-    "A decoder forgets the causal mask in evaluation mode. Which test finds it?": "08_decoding",
-    "09_speed": "09_speed_and_scale",
-    "10_scale": "09_speed_and_scale",
-}
 CSS = """
 .card { font-family: sans-serif; font-size: 20px; line-height: 1.4; max-width: 36em; margin: 1em auto; }
 .question { font-weight: bold; }
@@ -31,7 +19,7 @@ CSS = """
 def write_deck(path: Path, lessons: list[Lesson]) -> int:
     """Write the questions of `lessons` to `path` as an Anki package, a subdeck a lesson, and return their number.
 
-    Cards are known by question and first lesson: importing a newer deck changes answers and keeps what Anki has learned
+    Cards are known by question and lesson: importing a newer deck changes answers and keeps what Anki has learned
     about the reader.
     """
     import genanki
@@ -61,8 +49,7 @@ def _deck(lesson: Lesson, model: "genanki.Model") -> "genanki.Deck":
 
 
 def _guid(asked: Question) -> str:
-    lesson = FIRST_IN.get(asked.question) or FIRST_IN.get(asked.lesson, asked.lesson)
-    return hashlib.sha256(f"{lesson}\n{asked.question}".encode()).hexdigest()[:20]
+    return hashlib.sha256(f"{asked.lesson}\n{asked.question}".encode()).hexdigest()[:20]
 
 
 def _number(*names: str) -> int:

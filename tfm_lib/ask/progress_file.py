@@ -8,17 +8,6 @@ from typing import Any
 
 from tfm_lib.files import write_whole
 
-# Exercises that were known by other names: learners' notebooks and progress files still have those.
-RENAMED = {
-    "decoding.ending": "speed.ending",
-    "speed_and_scale.table": "speed.table",
-    "speed_and_scale.padding": "speed.padding",
-    "speed_and_scale.fused": "speed.fused",
-    "speed_and_scale.accumulated": "speed.accumulated",
-    "speed_and_scale.segment": "speed.segment",
-    "speed_and_scale.unscaled": "speed.unscaled",
-    "speed_and_scale.ring": "scale.ring",
-}
 FILE = "progress.json"
 QUIZZES = "quizzes.json"
 OWN = "own_model.json"
@@ -31,13 +20,11 @@ def path(name: str = FILE) -> Path | None:
 
 
 def load(file: Path | None) -> dict[str, str]:
-    """The state of each exercise that was tried, "wrong" or "right", by the name that it has today.
+    """The state of each exercise that was tried, "wrong" or "right", by its name.
 
-    What was right under one of its names is right. A file that cannot be read is set aside under another name, and
-    nothing in it is lost.
+    A file that cannot be read is set aside under another name, and nothing in it is lost.
     """
-    tried = [(RENAMED.get(name, name), state) for name, state in _read(file, lambda one: one in ("wrong", "right"))]
-    return dict(tried) | {name: state for name, state in tried if state == "right"}
+    return dict(_read(file, lambda one: one in ("wrong", "right")))
 
 
 def record(file: Path | None, name: str, state: str) -> None:

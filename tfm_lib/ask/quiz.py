@@ -7,7 +7,7 @@ from typing import Any
 
 from tfm_lib.ask import progress_file
 from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
-from tfm_lib.lessons import LESSONS, REPLACED, course_file
+from tfm_lib.lessons import LESSONS, course_file
 from tfm_lib.show.control import Control
 from tfm_lib.show.live import ON_PAGES, Live
 
@@ -24,7 +24,6 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
     without a kernel the bare questions can be read. What was chosen is kept beside the notebook, by question.
     Raises ValueError if there is no such lesson, or it has no such questions with choices.
     """
-    lesson = REPLACED.get(lesson, (lesson,))[0]
     part = "opening" if opening else "deeper" if deeper else "spine"
     widget, questions = Control(NAME, quiz_data(lesson, part)), _questions(lesson, part)
     _keep(widget)
