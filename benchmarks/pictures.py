@@ -82,7 +82,7 @@ def contrastive_loss(pictures: Tensor, captions: Tensor, log_scale: Tensor) -> T
 def fit(parameters: Iterable[Tensor], loss: Callable, steps: int, rate: float, seed: int = 0) -> float:
     """Train what `loss` asks of new pictures of all seen captions; the last loss."""
     draws = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(parameters, rate)
+    optimizer = torch.optim.AdamW(parameters, rate, fused=True)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = rate * min((step + 1) / 30, 1 - step / steps)
         optimizer.zero_grad()

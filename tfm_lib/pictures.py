@@ -3,6 +3,7 @@
 Lesson 18 builds all of it.
 """
 
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -47,20 +48,25 @@ class Shape(NamedTuple):
 
 def draw(shown: Shape) -> Tensor:
     """The pixels (3, SIDE, SIDE), red, green and blue in [0, 1], of a shape on white."""
-    radius = SIZES[shown.size]
-    across = torch.arange(SIDE)[None] + 0.5 - shown.x  # (1, SIDE), from its middle to that of a pixel
-    down = torch.arange(SIDE)[:, None] + 0.5 - shown.y  # (SIDE, 1)
+    inside = _inside(shown.shape, SIZES[shown.size], shown.x, shown.y)
+    return torch.where(inside, torch.tensor(COLORS[shown.color])[:, None, None], 1.0)
+
+
+@cache
+def _inside(shape: str, radius: int, x: int, y: int) -> Tensor:
+    """Which pixels (SIDE, SIDE) are of the shape; kept, since training draws each of them hundreds of times."""
+    across = torch.arange(SIDE)[None] + 0.5 - x  # (1, SIDE), from its middle to that of a pixel
+    down = torch.arange(SIDE)[:, None] + 0.5 - y  # (SIDE, 1)
     farther, nearer = torch.maximum(across.abs(), down.abs()), torch.minimum(across.abs(), down.abs())
     square = across**2 + down**2
-    inside = {
+    return {
         "circle": lambda: square <= radius**2,
         "square": lambda: farther <= 0.85 * radius,
         "triangle": lambda: (down.abs() <= radius) & (across.abs() <= (down + radius) / 2),
         "cross": lambda: (farther <= radius) & (nearer <= 0.3 * radius),
         "ring": lambda: (square <= radius**2) & (square > (0.55 * radius) ** 2),
         "diamond": lambda: across.abs() + down.abs() <= radius,
-    }[shown.shape]()
-    return torch.where(inside, torch.tensor(COLORS[shown.color])[:, None, None], 1.0)
+    }[shape]()
 
 
 def make_pictures(captions: list[str] | tuple[str, ...], draws: torch.Generator) -> Tensor:

@@ -4,13 +4,14 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 
 import numpy as np
+from nltk.stem.porter import PorterStemmer
+from rouge_score import tokenize
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.scoring import fmeasure
-from rouge_score.tokenizers import DefaultTokenizer
 
 # By the first word of their letters' names. Unicode Standard Annex 29, section 4, lists such scripts.
 WITHOUT_BLANKS = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
@@ -41,7 +42,13 @@ def _spaced(character: str) -> str:
     return f" {character} " if script in WITHOUT_BLANKS else character
 
 
-ENGLISH = Tokenizer("words stemmed as English", DefaultTokenizer(use_stemmer=True).tokenize)
+class _Stemmer:
+    """Porter's, as `rouge-score` takes it; a word is stemmed once, since that takes most of the time of scoring."""
+
+    stem = staticmethod(cache(PorterStemmer().stem))
+
+
+ENGLISH = Tokenizer("words stemmed as English", partial(tokenize.tokenize, stemmer=_Stemmer))
 ANY_LANGUAGE = Tokenizer("Unicode words, characters where a script has no blanks", unicode_words)
 
 
