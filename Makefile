@@ -6,31 +6,29 @@ UV_SYSTEM_CERTS ?= 1
 export UV_SYSTEM_CERTS
 # Where this is set nothing is cached, and every notebook would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
-
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
 
 # Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
-# typed: make does not expand them, and recipes take them out of the environment, where no shell reads them.
+# typed: make does not expand them, and Python takes them out of the environment, where no shell reads them.
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
-# A name that nothing here knows would be left out in silence, and TASKS=newsroom learn ten pairs.
-OPTIONS := ARGS BEAMS COPY COUNT DATA DEVICE DIR FIELDS FILE HEAD JUPYTER LESSON MINUTES MODEL OUT PYTHON REPLACE \
-  RESUME SEED SHIP STEPS TASK TEXT TORCH_BACKEND UV UV_% WORKERS
-$(foreach name,$(filter-out $(OPTIONS),$(GIVEN)),$(error There is no option $(name)=; make alone lists all of them))
 given = $(filter $(1),$(GIVEN))
-option = $(if $(call given,$(1)),--$(2)="$$$(1)")
-switch = $(if $(call given,$(1)),$(if $(filter-out 1,$($(1))),$(error $(1)=1 or nothing, not $(1)=$($(1))),--$(2)))
+# The commands say themselves what they do not know; of all other targets LESSON is the one option.
+OPTIONS := $(filter-out ARGS PYTHON TORCH_BACKEND UV UV_%,$(GIVEN))
+COMMANDS := lab train write export flashcards reset progress student
+$(if $(filter-out $(COMMANDS),$(MAKECMDGOALS)),$(foreach name,$(filter-out LESSON,$(OPTIONS)),$(error \
+  make $(MAKECMDGOALS) has no option $(name)=; make alone lists all of them)))
 
 # The file of LESSON=4 or LESSON=04; without LESSON nothing, which stands for all lessons.
 LESSONS = $(if $(call given,LESSON),$(or $(filter notebooks/$(LESSON)_% notebooks/0$(LESSON)_%,$(BOOKS)),$(error \
   There is no lesson $(LESSON); give the number of one of: $(BOOKS:notebooks/%.ipynb=%))))
 BOOKS = $(sort $(wildcard notebooks/*.ipynb))
 
-# `$(call module,ARGS) MODULE ...` runs a module with more words, which ARGS holds, quoted as in a shell.
-module = $(RUN) $(if $(call given,$(1)),-c '$(SPLIT)' $(1),-m)
-SPLIT := import os, shlex, sys; _, name, *command = sys.argv; given = os.environ[name]; \
-  sys.excepthook = lambda kind, error, trace: print(f"error: {name}={given}: {error}", file=sys.stderr); \
-  os.execv(sys.executable, [sys.executable, "-m", *command, *shlex.split(given)])
+# `$(module) MODULE ...` runs a module with more words, which ARGS holds, quoted as in a shell.
+module = $(RUN) $(if $(call given,ARGS),-c '$(SPLIT)',-m)
+SPLIT := import os, shlex, sys; _, name, *command = sys.argv; given = os.environ["ARGS"]; \
+  sys.excepthook = lambda kind, error, trace: print(f"error: ARGS={given}: {error}", file=sys.stderr); \
+  os.execv(sys.executable, [sys.executable, "-m", name, *command, *shlex.split(given)])
 
 CONDA := $(filter $(shell sed -n 's/^name: *//p' environment.yml),$(notdir $(CONDA_PREFIX)))
 ifneq ($(CONDA),)
@@ -55,21 +53,16 @@ help: ## list the targets and their options
 
 lab: $(READY) ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
-	@$(call module,JUPYTER) tfm_lib lab $(call option,DIR,dir) --
-
 test: $(READY) ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
-	@$(call module,ARGS) pytest $(LESSONS)
-
+	@$(module) pytest $(LESSONS)
 test-slow: $(READY) ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
 test-weekly: $(READY) ## the tests that take hours, such as Colab imitated (ARGS as above)
 test-slow test-weekly:
-	@$(call module,ARGS) pytest --dist worksteal $(if $(LESSONS),-m 'slow or weekly' tests/test_roundings.py,-m $(@:test-%=%))
-
+	@$(module) pytest --dist worksteal $(if $(LESSONS),-m 'slow or weekly' tests/lessons/test_roundings.py,-m $(@:test-%=%))
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
-	@$(call module,ARGS) pytest -m browser -n 0
-
+	@$(module) pytest -m browser -n 0
 lint: $(READY) ## style, types and workflows, which `make test` checks, too
-	@$(RUN) -m pytest tests/test_lint.py -n 0
+	@$(RUN) -m pytest tests/repo/test_lint.py -n 0
 
 train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## FIELDS=body,subject: what the file calls text and summary
@@ -77,38 +70,22 @@ train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DAT
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-	@$(RUN) -m tfm_lib train $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,MINUTES,minutes) \
-	  $(call option,STEPS,steps) $(call option,SEED,seed) $(call option,DEVICE,device) \
-	  $(call option,WORKERS,workers) $(call option,COPY,copy) $(call option,MODEL,model) $(call switch,RESUME,resume) $(call switch,REPLACE,replace) \
-	  $(call switch,SHIP,ship)
-
 write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
 ## BEAMS=4: beam search; COUNT=3: several of each text
-	@$(RUN) -m tfm_lib write $(call option,TEXT,text) $(call option,FILE,file) $(call option,MODEL,model) \
-	  $(call option,BEAMS,beams) $(call option,COUNT,count)
-
 export: $(READY) ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
-	@$(RUN) -m tfm_lib export $(call option,MODEL,model) $(call option,OUT,out) $(call option,HEAD,head) \
-	  $(call option,TASK,task) $(call option,DATA,data) $(call option,FIELDS,fields) $(call option,SEED,seed)
-
-flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg
-	@$(RUN) -m tfm_lib flashcards
-
+flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg, or OUT
 reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
-	@$(RUN) -m tfm_lib reset -- $(if $(call given,LESSON),"$$LESSON",$(error Which lesson? make reset LESSON=03))
-
-progress: $(READY) ## how far you are in the exercises and questions of each lesson
-	@$(RUN) -m tfm_lib progress
-
-student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/
-	@$(RUN) -m tfm_lib student
+progress: $(READY) ## how far you are in the exercises and questions of each lesson (in DIR)
+student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/, or OUT
+$(COMMANDS): export TFM_BY_MAKE := $(OPTIONS)
+$(COMMANDS):
+	@$(RUN) -m tfm_lib $@
 
 bench: $(READY) ## speed beside other implementations, about 10 minutes: writes benchmarks/speed.md
 ## ARGS='--rounds 3' for a quicker look
-	@$(call module,ARGS) benchmarks.speed
-
+	@$(module) benchmarks.speed
 site: $(READY) ## the lessons as web pages, in site/, readable without any network
 	@$(RUN) -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' $(PAGES_NEED) || { \
 	  echo "The web pages need more than conda brings: $(UV) pip install --python $(RUN) --group site"; exit 1; }
@@ -129,15 +106,12 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 
 # The modules of the group `site`, which is in requirements.lock and not in environment.yml.
 PAGES_NEED := sphinx myst_nb furo math_core ziamath
-
 # What is measured and drawn runs on the CPU, with one thread, offline, as the tests do by themselves.
 bench site: export OMP_NUM_THREADS = 1
 bench site: export CUDA_VISIBLE_DEVICES =
 bench site: export HF_HUB_OFFLINE = 1
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 lab train: export OMP_WAIT_POLICY ?= PASSIVE
-# So that what it says of options is in make's words.
-lab train write export: export TFM_BY_MAKE = 1
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)

@@ -22,13 +22,14 @@ from torch import nn
 
 from benchmarks.turns import machine
 from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.batches import encode_pairs
-from tfm_lib.newsroom import AFTER, DAYS, NUMBERS, PEOPLE, PLACES, Event, make_newsroom
-from tfm_lib.pairs import Pair
+from tfm_lib.data.batches import encode_pairs
+from tfm_lib.data.newsroom import AFTER, DAYS, NUMBERS, PEOPLE, PLACES, Event, make_newsroom
+from tfm_lib.data.pairs import Pair
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.learning.training import train
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.recipes import Recipe
-from tfm_lib.scoring import exact_match, summarize
-from tfm_lib.training import train
+from tfm_lib.writing.decoding import summarize
+from tfm_lib.writing.scoring import exact_match
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.adapting"

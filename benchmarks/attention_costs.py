@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.lessons import definitions
 from benchmarks.turns import machine, peak_bytes, take_turns
 from tfm_lib.attention import attention_weights
-from tfm_lib.newsroom import make_newsroom
+from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
 
 OUT = Path(__file__).parent / "attention_costs.json"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks.swapped_attention import Batch
 from benchmarks.turns import machine
-from tfm_lib.newsroom import make_newsroom
+from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.show.breakages import PARTS, head_names, layer_names, write_broken
 
 HERE = Path(__file__).parent

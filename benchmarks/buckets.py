@@ -16,11 +16,12 @@ from statistics import median
 import torch
 
 from benchmarks.turns import ratios, take_turns
-from tfm_lib.batches import Batch, Examples, encode_pairs, plan_batches
+from tfm_lib.data.batches import Batch, Examples, encode_pairs, plan_batches
+from tfm_lib.data.pairs import read_splits
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.learning.training import make_optimizer, set_seed, train_step
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.pairs import read_splits
-from tfm_lib.training import Recipe, make_optimizer, set_seed, train_step
-from tfm_lib.vocabulary import Vocabulary
 
 ROUNDS = 5
 

@@ -27,10 +27,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import buckets
 from benchmarks.turns import machine, ratios, take_turns
 from tfm_lib.attention import MultiHeadAttention, attention, attention_weights
-from tfm_lib.batches import Batch
+from tfm_lib.data.batches import Batch
+from tfm_lib.data.vocabulary import PAD_ID
+from tfm_lib.learning.training import make_optimizer, sequence_loss
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.training import make_optimizer, sequence_loss
-from tfm_lib.vocabulary import PAD_ID
 
 FOLDER = Path(__file__).parent
 VOCABULARY, ROWS, SOURCE, TARGET = 2000, 64, 32, 16

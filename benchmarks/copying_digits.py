@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.turns import machine
 from tfm_lib.attention import AdditiveAttention
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.tracing import record_attention
+from tfm_lib.writing.tracing import record_attention
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.copying_digits"

@@ -24,17 +24,18 @@ from textwrap import shorten
 import torch
 from rouge_score.rouge_scorer import RougeScorer
 
-from tfm_lib.batches import encode_pairs, pad_rows
-from tfm_lib.copying import CopyingTransformer
-from tfm_lib.decoding import greedy
-from tfm_lib.docstrings import harvest
+from tfm_lib.data.batches import encode_pairs, pad_rows
+from tfm_lib.data.docstrings import harvest
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.learning.training import set_seed, train
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.next_token import NO_RULES, Rules
-from tfm_lib.pairs import Pair
-from tfm_lib.rouge import ENGLISH
-from tfm_lib.scoring import choose_k, first_words
-from tfm_lib.training import Recipe, set_seed, train
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
+from tfm_lib.writing.decoding import greedy
+from tfm_lib.writing.next_token import NO_RULES, Rules
+from tfm_lib.writing.rouge import ENGLISH
+from tfm_lib.writing.scoring import choose_k, first_words
 
 HERE = Path(__file__).parent
 DEV, TEST, SCORED = "numpy", "networkx", 300  # pairs that are scored

@@ -21,13 +21,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.turns import machine
-from tfm_lib.batches import pad_rows
-from tfm_lib.decoding import greedy
+from tfm_lib.data.batches import pad_rows
+from tfm_lib.data.newsroom import EVENTS, Story, make_newsroom
+from tfm_lib.learning.recipes import linear_rate
 from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.newsroom import EVENTS, Story, make_newsroom
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.recipes import linear_rate
+from tfm_lib.writing.decoding import greedy
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.families"

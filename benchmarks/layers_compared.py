@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from benchmarks.turns import machine, take_turns
 from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.commands.tasks import newsroom
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.masks import causal_mask
-from tfm_lib.pairs import Pair
 from tfm_lib.positions import SinusoidalPositions
-from tfm_lib.tasks import newsroom
-from tfm_lib.vocabulary import Vocabulary
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.layers_compared"
@@ -111,7 +111,7 @@ def symbol_from_afar(distance: int) -> Batch:
 
 def fit(model: nn.Module, make_batch: Callable[[], Batch], steps: int) -> None:
     """Learn the labels; the rate rises for a tenth of the steps and falls again."""
-    optimizer = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
     for _ in range(steps):
         ids, labels = make_batch()

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from benchmarks.peers import EOS, Shape, TorchTransformer, cross_entropy
-from tfm_lib.batches import Batch, Examples, pad_rows, plan_batches
-from tfm_lib.decoding import greedy
+from tfm_lib.commands.tasks import newsroom
+from tfm_lib.data.batches import Batch, Examples, pad_rows, plan_batches
+from tfm_lib.learning.training import set_seed
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.tasks import newsroom
-from tfm_lib.training import set_seed
+from tfm_lib.writing.decoding import greedy
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from statistics import fmean
 import torch
 
 from benchmarks.turns import machine
-from tfm_lib.decoding import evaluating, greedy, summarize
+from tfm_lib.commands.tasks import newsroom
+from tfm_lib.data.newsroom import EVENTS, Story, words
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.training import endless_batches, make_optimizer, set_seed, train_step
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.newsroom import EVENTS, Story, words
-from tfm_lib.pairs import Pair
-from tfm_lib.scoring import slot_accuracy
-from tfm_lib.tasks import newsroom
-from tfm_lib.training import endless_batches, make_optimizer, set_seed, train_step
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.decoding import evaluating, greedy, summarize
+from tfm_lib.writing.scoring import slot_accuracy
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.newsroom_steps"

@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.turns import machine
-from tfm_lib.batches import Examples, pad_rows, plan_batches
-from tfm_lib.decoding import greedy
+from tfm_lib.commands.tasks import newsroom
+from tfm_lib.data.batches import Examples, pad_rows, plan_batches
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.practice.own_transformer import OwnTransformer
-from tfm_lib.tasks import newsroom
+from tfm_lib.writing.decoding import greedy
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.own_model"

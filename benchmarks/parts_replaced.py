@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from benchmarks.families import PAD, VOCABULARY, WARM_UP, stories, summary, texts
 from benchmarks.turns import machine
-from tfm_lib.batches import pad_rows
+from tfm_lib.data.batches import pad_rows
 from tfm_lib.layers import FeedForward
+from tfm_lib.learning.recipes import linear_rate
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.recipes import linear_rate
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.parts_replaced"

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfm_lib import beam, decoding
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import sinusoidal_table
+from tfm_lib.writing import beam, decoding
 
 PAD, START, EOS = 0, 1, 2
 

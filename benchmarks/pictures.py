@@ -19,23 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.turns import machine
-from tfm_lib.checkpoints import save_checkpoint
+from tfm_lib.data.pictures import CAPTIONS, SEEN, SHAPES, UNSEEN, make_pictures
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.checkpoints import save_checkpoint
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.pictures import (
-    CAPTIONS,
-    SEEN,
-    SHAPES,
-    SHIPPED,
-    UNSEEN,
-    Describer,
-    Pictured,
-    VisionTransformer,
-    describe,
-    make_pictures,
-    pictures_config,
-)
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.pretrained.pictures import SHIPPED, Describer, Pictured, VisionTransformer, describe, pictures_config
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.pictures"

@@ -23,9 +23,9 @@ from torch import nn
 
 from benchmarks.families import PAD, Stack, stories
 from benchmarks.turns import machine
-from tfm_lib.batches import pad_rows
+from tfm_lib.data.batches import pad_rows
+from tfm_lib.learning.recipes import linear_rate
 from tfm_lib.model import TransformerConfig
-from tfm_lib.recipes import linear_rate
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.scaling_law"

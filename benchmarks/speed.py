@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 from benchmarks import learning, report
 from benchmarks.peers import BASELINE, PEERS, Ours, Shape, TorchTransformer
 from benchmarks.turns import machine, peak_bytes, ratios, take_turns
-from tests.references import torch_twin
+from tests.model.references import torch_twin
 from tfm_lib.attention import attention, attention_weights
 
 FOLDER = Path(__file__).parent

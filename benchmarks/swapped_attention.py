@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.turns import machine
-from tfm_lib.batches import pad_rows
-from tfm_lib.decoding import greedy
-from tfm_lib.newsroom import Story, make_newsroom
+from tfm_lib.data.batches import pad_rows
+from tfm_lib.data.newsroom import Story, make_newsroom
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
+from tfm_lib.writing.decoding import greedy
 
 HERE = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.swapped_attention"

@@ -23,15 +23,15 @@ from types import SimpleNamespace
 
 import torch
 
-from tfm_lib.__main__ import parser
-from tfm_lib.checkpoints import Checkpoint, History, load_checkpoint
-from tfm_lib.copying import CopyingTransformer
-from tfm_lib.decoding import greedy
-from tfm_lib.runs import checkpoint_of
-from tfm_lib.scoring import LABELS
+from tfm_lib.commands.cli import parser
+from tfm_lib.commands.runs import checkpoint_of
+from tfm_lib.commands.tasks import Task, choose
+from tfm_lib.learning.checkpoints import Checkpoint, History, load_checkpoint
 from tfm_lib.show.plots import learning_curve
-from tfm_lib.tasks import Task, choose
-from tfm_lib.tracing import copied_from
+from tfm_lib.writing.copying import CopyingTransformer
+from tfm_lib.writing.decoding import greedy
+from tfm_lib.writing.scoring import LABELS
+from tfm_lib.writing.tracing import copied_from
 
 HERE = Path(__file__).parent
 POINTS = 50  # of a learning curve

@@ -27,8 +27,8 @@ from sphinx.writers.html5 import HTML5Translator
 
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
-from tfm_lib.pictures import SHIPPED as PICTURES
 from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.pretrained.pictures import SHIPPED as PICTURES
 from tfm_lib.show.drawings import ABOUT, architecture
 from tfm_lib.show.figure import MEANING
 from tfm_lib.show.live import ON_PAGES

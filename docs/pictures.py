@@ -29,7 +29,7 @@ from docs.reading import (
     probability,
     read,
 )
-from tfm_lib.newsroom import SLOTS
+from tfm_lib.data.newsroom import SLOTS
 from tfm_lib.show.control import percent
 from tfm_lib.show.figure import COLORS, QUIET, style
 

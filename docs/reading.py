@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tfm_lib.decoding import evaluating, greedy
-from tfm_lib.newsroom import read_slots
+from tfm_lib.data.newsroom import read_slots
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.control import percent
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
-from tfm_lib.tracing import record_attention
+from tfm_lib.writing.decoding import evaluating, greedy
+from tfm_lib.writing.tracing import record_attention
 
 # Event and text of two stories of the test set. The first is told in a way that no story of the training set was.
 PICTURED = (

@@ -1,17 +1,18 @@
 """The finished definitions of the course. The model is five files, small enough to read from end to end.
 
-masks -> attention -> positions -> layers -> model    the model
-copying                                               the same with a head that copies words of the source
-newsroom, pairs, docstrings, vocabulary -> batches    its data
-recipes, checkpoints -> training -> workers, tasks    how it learns
-next_token -> decoding -> beam, tracing               how it writes, is looked into
-rouge -> scoring                                      how it is judged
-pretrained -> writing                                 what ships, and a trained model at work
-lessons                                               the one table of lessons, and where their files lie
-show/                                                 figures, and the controls around them
-ask/                                                  questions, quiz, flashcards, exercises with their checks
-runs, texts, lab, __main__                            the commands behind make
-files, errors                                         files written whole, errors told in a line
+masks -> attention -> positions -> layers -> model    the model that the lessons build
+data/          what it learns from: stories, pairs, pictures; vocabularies and batches
+writing/       how it writes, is looked into, and is scored
+learning/      how it learns, alone and with others, and the files that keep it
+pretrained/    the models that ship, and other people's
+checkup/       what is wrong with a model of yours, seen from outside
+practice/      a model that shares no code with ours, and sick ones to diagnose
+show/          figures, and the controls around them
+ask/           questions, quiz, flashcards, exercises with their checks
+commands/      what `python -m tfm_lib` and make run
+lessons, files, errors    what every room may use: the table of lessons, files written whole, errors told in a line
+
+Rooms import downward only: these three, the model, and then in the order above.
 
 One legend of axes, used in every shape comment:
 

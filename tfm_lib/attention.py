@@ -127,7 +127,7 @@ class Positions(NamedTuple):
 
 
 class Cache(Protocol):
-    """All that attention knows of a cache; tfm_lib.decoding has one."""
+    """All that attention knows of a cache; tfm_lib.writing.decoding has one."""
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Take the new keys and values (B, H, new, K), give back all so far (B, H, S, K)."""
@@ -157,7 +157,7 @@ class MultiHeadAttention(nn.Module):
         self.key_proj = nn.Linear(d_model, d_model)
         self.value_proj = nn.Linear(d_model, d_model)
         self.output_proj = nn.Linear(d_model, d_model)
-        self.on_weights: Callable[[Tensor], None] | None = None  # set by tfm_lib.tracing.record_attention
+        self.on_weights: Callable[[Tensor], None] | None = None  # set by tfm_lib.writing.tracing.record_attention
 
     def forward(
         self,

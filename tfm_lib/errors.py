@@ -1,11 +1,8 @@
 """Which errors are answers to what somebody typed, and which are bugs; how options are called in the answers."""
 
 import os
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
 BY_MAKE = "TFM_BY_MAKE"  # set in the environment where make runs the command
 
 
@@ -16,27 +13,19 @@ def option(name: str, value: object = None) -> str:
     return f"--{name}" if value is None else f"--{name} {value}"
 
 
-def on_purpose(error: BaseException) -> bool:
-    """Whether one of our own checks raised it, or the system did; then its message says enough.
+class CourseError(ValueError):
+    """What somebody gave can't be used: the message names what came, what was wanted, and a fix.
 
-    A ValueError from anywhere else is a bug's, and its traceback is what is needed to mend it.
+    The command says it in a line; any other ValueError is a bug's, whose traceback is what is needed to mend it.
     """
-    if isinstance(error, OSError):
-        return True
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    ours = Path(last.filename).resolve().is_relative_to(PACKAGE)
-    return isinstance(error, ValueError) and ours and (last.line or "").startswith("raise ")
-
-
-class OnPurpose(ValueError):
-    """Such an error of a worker, under a name by which the process that has started it knows it from a bug's."""
 
 
 def marking(command: Callable[[], None]) -> None:
-    """Run a command; what it raises on purpose becomes an `OnPurpose` of the same message."""
+    """Run a command of a worker; where the system refuses, that is a `CourseError`, too.
+
+    The process that has started the worker learns the name of the error's class, and nothing else of it.
+    """
     try:
         command()
-    except (ValueError, OSError) as error:
-        if on_purpose(error):
-            raise OnPurpose(str(error)) from error
-        raise
+    except OSError as error:
+        raise CourseError(str(error)) from error

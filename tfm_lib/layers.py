@@ -95,7 +95,7 @@ class DecoderLayer(nn.Module):
 
     x (B, T, D), memory (B, S, D), mask and memory_mask broadcastable to (B, H, T, T) and (B, H, T, S) -> (B, T, D).
     causal: self-attention hides the future. A layer alone does not know that it is a decoder's: the decoder says so.
-    cache, positions: one for each of the two attentions. Source: Vaswani et al. 2017, section 3.1.
+    cache and positions are self-attention's, the other two cross-attention's. Source: Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(
@@ -123,12 +123,17 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         causal: bool = False,
-        cache: tuple[Cache, Cache] | tuple[None, None] = (None, None),
-        positions: tuple[Positions, Positions] | tuple[None, None] = (None, None),
+        cache: Cache | None = None,
+        memory_cache: Cache | None = None,
+        positions: Positions | None = None,
+        memory_positions: Positions | None = None,
     ) -> Tensor:
-        (own, cross), (own_at, cross_at) = cache, positions
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, own, own_at, causal=causal))
-        x = self.around_cross_attention(
-            x, lambda y: self.cross_attention(y, memory, memory, memory_mask, cross, cross_at)
-        )
+        def look_back(y: Tensor) -> Tensor:
+            return self.self_attention(y, y, y, mask, cache, positions, causal=causal)
+
+        def look_into_memory(y: Tensor) -> Tensor:
+            return self.cross_attention(y, memory, memory, memory_mask, memory_cache, memory_positions)
+
+        x = self.around_self_attention(x, look_back)
+        x = self.around_cross_attention(x, look_into_memory)
         return self.around_feed_forward(x, self.feed_forward)

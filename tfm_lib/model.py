@@ -132,7 +132,7 @@ class Encoder(nn.Module):
 
 
 class Past(Protocol):
-    """What the decoder asks of a cache; tfm_lib.decoding.DecoderCache is one."""
+    """What the decoder asks of a cache; tfm_lib.writing.decoding.DecoderCache is one."""
 
     @property
     def length(self) -> int: ...  # positions that were decoded before
@@ -163,16 +163,18 @@ class Decoder(nn.Module):
     ) -> Tensor:
         length, device = ids.shape[-1], ids.device
         past = 0 if cache is None else cache.length
-        own = Positions.counted(length, length, device=device) if cache is None else cache.positions(length, device)
-        positions = own, Positions(own.query, torch.arange(memory.shape[1], device=device))
-        rows = ids if len(own.query) == length else ids.view(-1, 1)  # tokens that stand side by side: one in each row
+        counted = Positions.counted(length, length, device=device)
+        positions = counted if cache is None else cache.positions(length, device)
+        memory_positions = Positions(positions.query, torch.arange(memory.shape[1], device=device))
+        rows = ids if len(positions.query) == length else ids.view(-1, 1)  # tokens side by side: one in each row
         x = self.embedding(rows, past).view(*ids.shape, -1)  # (B, T, D)
-        causal = len(own.query) > 1  # a position that comes last has no future to hide
+        causal = len(positions.query) > 1  # a position that comes last has no future to hide
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
         for i, layer in enumerate(self.layers):
-            caches = (None, None) if cache is None else cache.layers[i]
-            x = layer(x, memory, mask=mask, memory_mask=memory_mask, causal=causal, cache=caches, positions=positions)
+            self_cache, memory_cache = (None, None) if cache is None else cache.layers[i]
+            x = layer(x, memory, mask=mask, memory_mask=memory_mask, causal=causal, cache=self_cache,
+                      memory_cache=memory_cache, positions=positions, memory_positions=memory_positions)  # fmt: skip
         return self.norm(x)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tests.links import slug
+from tests.pages.links import slug
 from tests.proof.cells import tags
 from tests.proof.environment import ROOT
 

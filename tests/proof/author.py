@@ -21,7 +21,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
-from tests import links
+from tests.pages import links
 from tests.proof import environment, lint, references, values
 from tests.proof.anatomy import anatomy_findings
 from tests.proof.cells import METADATA, code_cells, read, tags, write

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.links import markdown_of, slug
+from tests.pages.links import markdown_of, slug
 from tests.proof.environment import ROOT
 from tests.proof.prose import sentences
 

@@ -1,4 +1,4 @@
-"""Under which heading an exercise stands in its lesson, and how a link gets there."""
+"""Under which heading an exercise stands in its lesson, what it takes, and how a link gets there."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from tfm_lib.lessons import LESSONS
 
 CHECKED = re.compile(r'\bcheck\(\s*"([\w.]+)"')
 HEADING = re.compile(r"#+ (Exercise \d+): (.+)")
+EFFORT = re.compile(r"^\*Difficulty (\d) of 5 · (\d+) minutes?", re.MULTILINE)
 
 
 class Heading(NamedTuple):
@@ -19,6 +20,9 @@ class Heading(NamedTuple):
     title: str
     file: str  # of its lesson
     cell: str  # its id
+    name: str  # what a learner hands to `check`, such as "attention.scaled"
+    difficulty: int  # 1, a warm-up, to 5
+    minutes: int
 
     @property
     def inside(self) -> str:
@@ -37,20 +41,22 @@ class Heading(NamedTuple):
 def heading(name: str) -> Heading | None:
     """The heading of the exercise of that name, such as "attention.scaled"; None if its lesson lacks it."""
     lesson = next((lesson for lesson in LESSONS if lesson.topic == name.partition(".")[0]), None)
-    return _headings(lesson.file).get(name) if lesson else None
+    return headings(lesson.file).get(name) if lesson else None
 
 
 @cache
-def _headings(file: Path) -> dict[str, Heading]:
+def headings(file: Path) -> dict[str, Heading]:
     """Those of a lesson, by the names of their exercises: the heading stands in the cell before the one that checks."""
     found: dict[str, Heading] = {}
     if not file.is_file():
         return found
-    last = None
+    asked = None
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and (match := HEADING.match(source)):
-            last = Heading(match[1], match[2], file.name, cell["id"])
-        elif last and (checked := CHECKED.search(source)):
-            found[checked[1]] = last
+            difficulty, minutes = effort.groups() if (effort := EFFORT.search(source)) else (0, 0)
+            asked = {"number": match[1], "title": match[2], "file": file.name, "cell": cell["id"]}
+            asked |= {"difficulty": int(difficulty), "minutes": int(minutes)}
+        elif asked and (checked := CHECKED.search(source)):
+            found[checked[1]] = Heading(name=checked[1], **asked)
     return found

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.ask import progress_file
-from tfm_lib.batches import Examples, encode_pairs, pad_rows
-from tfm_lib.decoding import greedy
-from tfm_lib.newsroom import make_newsroom
-from tfm_lib.pairs import Pair
+from tfm_lib.data.batches import Examples, encode_pairs, pad_rows
+from tfm_lib.data.newsroom import make_newsroom
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import EOS_ID
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.vocabulary import EOS_ID
+from tfm_lib.writing.decoding import greedy
 
 MOST, AT_ONCE = 16, 100  # tokens of a headline; stories that are written for at once
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 # What a sign stands for is never said by its color alone. These are read on white and on black: in a page and, as
 # numbers of ANSI, in a terminal.
+SIGNS = {"open": "○", "wrong": "✗", "right": "✓"}
 COLORS = {"right": ("#2a8a45", 32), "wrong": ("#d1453b", 31), "open": ("#7a7a7a", 90)}
 
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from tfm_lib.ask.comparing import difference, first_difference, kind, show
 from tfm_lib.ask.exercise import Exercise, Inputs
 from tfm_lib.ask.running import Outcome, OutOfTime, guarded, outcome
+from tfm_lib.ask.telling import SIGNS
 
 WIDTH = 88
 STANDARD = sysconfig.get_paths()["stdlib"]
-SIGNS = {"open": "○", "wrong": "✗", "right": "✓"}
 WORDS = {"open": "not attempted yet", "wrong": "not right yet", "right": "right"}
 
 

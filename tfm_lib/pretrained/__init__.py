@@ -5,7 +5,6 @@ from tfm_lib.pretrained.exporting import export, without_head
 from tfm_lib.pretrained.generation import Generation
 from tfm_lib.pretrained.loading import Pretrained, from_pretrained
 from tfm_lib.pretrained.newsroom import COPYING, SHIPPED, newsroom_model, ship
-from tfm_lib.pretrained.tuning import tuned
 
 __all__ = [
     "COPYING",
@@ -17,6 +16,5 @@ __all__ = [
     "from_pretrained",
     "newsroom_model",
     "ship",
-    "tuned",
     "without_head",
 ]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tfm_lib.checkpoints import State
+from tfm_lib.learning.checkpoints import State
 from tfm_lib.model import Transformer
-from tfm_lib.scoring import LABELS
+from tfm_lib.writing.scoring import LABELS
 
 COURSE = "the course `tfm_lib`"  # by this a folder is known to be one that `export` wrote
 USE = """```python

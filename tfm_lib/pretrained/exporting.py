@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from safetensors.torch import save as to_safetensors
 
-from tfm_lib.copying import CopyingTransformer
-from tfm_lib.errors import option
+from tfm_lib.data.published import SentencePieceVocabulary, TokenizerVocabulary
+from tfm_lib.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tfm_lib.errors import CourseError, option
 from tfm_lib.files import write_whole
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.card import COURSE
 from tfm_lib.pretrained.generation import Generation
 from tfm_lib.pretrained.names import SHARED, TABLES, halves, reordered, their_config, theirs
-from tfm_lib.pretrained.tokenizer import SentencePieceVocabulary, TokenizerVocabulary
-from tfm_lib.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
 
 
 def export(
@@ -35,7 +35,7 @@ def export(
     something else.
     """
     if isinstance(model, CopyingTransformer):
-        raise ValueError(
+        raise CourseError(
             f"transformers has no model that copies: train one without, by {option('copy', 0)}, or export this one "
             f"without its head, by {option('head', 0)}"
         )
@@ -58,9 +58,9 @@ def export(
         "model.safetensors": to_safetensors(named, {"format": "pt"}),
     }
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; give a folder")
+        raise CourseError(f"{folder} is a file; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not _exported(folder):
-        raise ValueError(f"{folder} holds other files; give a new folder, by {option('out', 'FOLDER')}")
+        raise CourseError(f"{folder} holds other files; give a new folder, by {option('out', 'FOLDER')}")
     for name, content in files.items():
         write_whole(folder / name, content)
     return folder

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfm_lib.next_token import NO_RULES, Rules
+from tfm_lib.errors import CourseError
+from tfm_lib.writing.next_token import NO_RULES, Rules
 
 # What `generate` of transformers does where nothing is said: 20 tokens behind the start token, among others.
 DEFAULTS = {"max_length": 21, "min_length": 0, "num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
@@ -46,12 +47,12 @@ class Generation:
         said = DEFAULTS | {name: value for name, value in theirs.items() if value is not None}
         for name, values in NEUTRAL.items():
             if name in said and said[name] not in values:
-                raise ValueError(f"{name}={said[name]!r} is a way to write that is not built here; remove it")
+                raise CourseError(f"{name}={said[name]!r} is a way to write that is not built here; remove it")
         banned = said.get("bad_words_ids", [])
         if any(len(ids) != 1 for ids in banned):
-            raise ValueError(f"bad_words_ids can ban single tokens only, got {banned}")
+            raise CourseError(f"bad_words_ids can ban single tokens only, got {banned}")
         if said["early_stopping"] not in (True, False):
-            raise ValueError(f"early_stopping must be true or false, got {said['early_stopping']!r}")
+            raise CourseError(f"early_stopping must be true or false, got {said['early_stopping']!r}")
         return cls(
             max_new_tokens=said.get("max_new_tokens", said["max_length"] - 1),
             num_beams=said["num_beams"],

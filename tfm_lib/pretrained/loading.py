@@ -10,14 +10,15 @@ from typing import Any
 
 from torch import Tensor
 
-from tfm_lib.batches import pad_rows
-from tfm_lib.beam import beam_search
-from tfm_lib.decoding import greedy
+from tfm_lib.data.batches import pad_rows
+from tfm_lib.data.published import PretrainedVocabulary, read_tokenizer
+from tfm_lib.errors import CourseError
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.generation import Generation
 from tfm_lib.pretrained.names import our_config
-from tfm_lib.pretrained.tokenizer import PretrainedVocabulary, read_tokenizer
 from tfm_lib.pretrained.weights import PICKLED, SHARDS, read_weights
+from tfm_lib.writing.beam import beam_search
+from tfm_lib.writing.decoding import greedy
 
 FILES = ("*.json", "*.model", "*.spm")  # of a published model, besides its weights
 
@@ -73,11 +74,11 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     try:
         config, generation = our_config(said | writing), Generation.of(writing or said)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{folder}: {error}") from error
+        raise CourseError(f"{folder}: {error}") from error
     ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id}
     tokenizer = read_tokenizer(folder, ids, generation.rules.first)
     if len(tokenizer) > config.vocab_size:
-        raise ValueError(
+        raise CourseError(
             f"{folder}: its tokenizer has {len(tokenizer)} tokens and its model {config.vocab_size}; "
             "they belong to different models"
         )
@@ -94,7 +95,9 @@ def _fetch(name: str) -> Path:
         weights = SHARDS if any(fnmatch(file, SHARDS) for file in there) else PICKLED
         return Path(snapshot_download(name, allow_patterns=[*FILES, weights]))
     except (HFValidationError, RepositoryNotFoundError) as error:
-        raise ValueError(f"{name} is neither a folder nor a model on the hub, as facebook/bart-large-cnn is") from error
+        raise CourseError(
+            f"{name} is neither a folder nor a model on the hub, as facebook/bart-large-cnn is"
+        ) from error
     except Exception as error:  # without a network, or with one that fails in a way of its own: what is kept will do
         try:
             return Path(snapshot_download(name, local_files_only=True))
@@ -111,7 +114,7 @@ def _settings(folder: Path, name: str) -> dict[str, Any]:
         try:
             return dict(json.loads(path.read_text(encoding="utf-8")).items())
         except (ValueError, AttributeError) as error:
-            raise ValueError(f"{path} is no JSON object ({error}); fetch it anew") from error
+            raise CourseError(f"{path} is no JSON object ({error}); fetch it anew") from error
     if name == "config.json":
-        raise ValueError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
+        raise CourseError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
     return {}

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_lib.errors import CourseError
 from tfm_lib.model import TransformerConfig
 
 # Ours, theirs. A name of ours becomes theirs by replacing what stands on the left, from top to bottom.
@@ -77,22 +78,22 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
     """
     family = their_config.get("model_type")
     if family not in FAMILIES:
-        raise ValueError(f"model_type must be one of {', '.join(FAMILIES)}, got {family!r}; others differ in more")
+        raise CourseError(f"model_type must be one of {', '.join(FAMILIES)}, got {family!r}; others differ in more")
     for option, value in NEUTRAL.items():
         if (found := their_config.get(option, value)) != value:
-            raise ValueError(f"{option} must be {value} in this Transformer, got {found}")
+            raise CourseError(f"{option} must be {value} in this Transformer, got {found}")
     sizes: dict[str, Any] = {}
     for ours, names in SIZES.items():
         missing = [name for name in names if their_config.get(name) is None]
         if missing:
-            raise ValueError(f"the config has no {missing[0]}; take config.json from where the model was published")
+            raise CourseError(f"the config has no {missing[0]}; take config.json from where the model was published")
         values = {name: their_config[name] for name in names}
         if len(set(map(str, values.values()))) > 1:
-            raise ValueError(f"encoder and decoder must agree, got {values}")
+            raise CourseError(f"encoder and decoder must agree, got {values}")
         sizes[ours] = values[names[0]]
     activation = their_config.get("activation_function")
     if activation not in ACTIVATIONS:
-        raise ValueError(f"activation_function must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+        raise CourseError(f"activation_function must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     return TransformerConfig(
         **sizes,
         activation=ACTIVATIONS[activation],
@@ -108,7 +109,7 @@ def family_of(config: TransformerConfig) -> str:
     Sinusoids that interleave don't matter, see `halves`. Raises ValueError where there is none.
     """
     if not config.tied:
-        raise ValueError("only a tied model can be exported, and this one has a table each; train it with tied=True")
+        raise CourseError("only a tied model can be exported, and this one has a table each; train it with tied=True")
     if config.positions == "learned":
         family = "bart"
         wanted = {"norm_first": False, "embed_norm": True, "position_offset": 2}
@@ -117,12 +118,12 @@ def family_of(config: TransformerConfig) -> str:
         wanted = {"embed_norm": False, "position_offset": 0}
     for name, value in wanted.items():
         if getattr(config, name) != value:
-            raise ValueError(
+            raise CourseError(
                 f"transformers has no such model: with {config.positions} positions and norm_first="
                 f"{config.norm_first}, {name} must be {value}, got {getattr(config, name)}"
             )
     if config.embed_scale not in (None, 1.0):
-        raise ValueError(f"transformers scales embeddings by 1 or by sqrt(d_model), not by {config.embed_scale}")
+        raise CourseError(f"transformers scales embeddings by 1 or by sqrt(d_model), not by {config.embed_scale}")
     return family
 
 

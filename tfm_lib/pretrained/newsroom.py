@@ -3,13 +3,13 @@
 from copy import deepcopy
 from pathlib import Path
 
-from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
-from tfm_lib.copying import CopyingTransformer
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.checkpoints import load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
 
-SHIPPED = Path(__file__).parent.with_name("newsroom.safetensors")
-COPYING = Path(__file__).parent.with_name("newsroom_copying.safetensors")
+SHIPPED = Path(__file__).with_name("newsroom.safetensors")
+COPYING = Path(__file__).with_name("newsroom_copying.safetensors")
 
 
 def newsroom_model(*, copying: bool = False) -> tuple[Transformer, Vocabulary]:

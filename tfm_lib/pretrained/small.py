@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tfm_lib.errors import CourseError
+
 SIZES = {"d_model": 16, "max_position_embeddings": 64, "dropout": 0.0, "encoder_layers": 2, "decoder_layers": 1} | {
     f"{side}_{size}": number
     for side in ("encoder", "decoder")
@@ -98,7 +100,7 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_special_tokens(["<pad>"])  # Marian's is its last
     if (size := tokenizer.get_vocab_size()) != vocab_size:
-        raise ValueError(f"vocab_size must be at most {size} with these texts, got {vocab_size}; give more of them")
+        raise CourseError(f"vocab_size must be at most {size} with these texts, got {vocab_size}; give more of them")
     around = [(token, tokenizer.token_to_id(token)) for token in special if token in ("<s>", "</s>")]
     framed = "<s> $A </s>" if "<s>" in special else "$A </s>"
     tokenizer.post_processor = processors.TemplateProcessing(single=framed, special_tokens=around)

@@ -9,6 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from tfm_lib.errors import CourseError
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained.names import SHARED, SINUSOIDS, TABLES, theirs
@@ -62,16 +63,16 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
         elif pickled.exists():  # tensors alone are unpickled, nothing that could run
             yield from torch.load(pickled, map_location="cpu", mmap=True, weights_only=True).items()
         else:
-            raise ValueError(f"{folder} has no weights; it needs model.safetensors or {PICKLED}")
+            raise CourseError(f"{folder} has no weights; it needs model.safetensors or {PICKLED}")
     except pickle.UnpicklingError as error:
-        raise ValueError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
+        raise CourseError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
     except (SafetensorError, RuntimeError, EOFError, OSError) as error:
-        raise ValueError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
+        raise CourseError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
 
 
 def _agree(folder: Path, found: dict[str, Tensor], name: str, weight: Tensor) -> None:
     if SHARED in found and not torch.equal(found[SHARED], weight.float()):
-        raise ValueError(
+        raise CourseError(
             f"{folder}: {name} is another table than the one before it, and this Transformer shares one among source, "
             "target and output; the file was altered, or is of a model that is not tied"
         )
@@ -80,7 +81,7 @@ def _agree(folder: Path, found: dict[str, Tensor], name: str, weight: Tensor) ->
 def _check_sinusoids(folder: Path, name: str, weight: Tensor, config: TransformerConfig) -> None:
     ours = sinusoidal_table(len(weight), config.d_model, config.interleaved)
     if weight.shape != ours.shape or (weight.float() - ours).abs().max() > 1e-3:
-        raise ValueError(f"{folder}: {name} holds other positions than sines and cosines; the file was altered")
+        raise CourseError(f"{folder}: {name} holds other positions than sines and cosines; the file was altered")
 
 
 def _check(folder: Path, wanted: dict[str, torch.Size], found: dict[str, Tensor]) -> None:
@@ -93,4 +94,4 @@ def _check(folder: Path, wanted: dict[str, torch.Size], found: dict[str, Tensor]
     }
     lists = [f"{what} {', '.join(sorted(names)[:5])}" for what, names in differences.items() if names]
     if lists:
-        raise ValueError(f"the weights in {folder} don't fit its config.json: they {'; they '.join(lists)}")
+        raise CourseError(f"the weights in {folder} don't fit its config.json: they {'; they '.join(lists)}")

@@ -3,17 +3,17 @@
 import torch
 from torch import Tensor
 
-from tfm_lib.batches import shifted
-from tfm_lib.copying import CopyingTransformer
-from tfm_lib.decoding import evaluating, greedy
+from tfm_lib.data.batches import shifted
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import control, minus, percent
 from tfm_lib.show.figure import DIVERGING, INK, SEQUENTIAL, Figure, style
 from tfm_lib.show.live import Live
 from tfm_lib.show.model_boxes import Box, boxes, draw_boxes, layer_of
 from tfm_lib.show.weights import weights_of
-from tfm_lib.tracing import record_attention
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
+from tfm_lib.writing.decoding import evaluating, greedy
+from tfm_lib.writing.tracing import record_attention
 
 STORY = "Flames burned down nineteen houses in Bergen on Wednesday. Fire chief Grace Mwangi said that nobody was hurt."
 MOST_TOKENS = 24  # of a summary, its end included

@@ -2,14 +2,14 @@
 
 import torch
 
-from tfm_lib.decoding import Writer, evaluating
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.next_token import log_softmax
 from tfm_lib.show.control import control, minus
 from tfm_lib.show.figure import MEANING, QUIET, Figure, style
 from tfm_lib.show.live import Live
 from tfm_lib.show.weights import weights_of
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.decoding import Writer, evaluating
+from tfm_lib.writing.next_token import log_softmax
 
 MOST_TOKENS = 16  # of a text, its end included
 WIDTHS, PENALTIES = (1, 2, 3, 4, 5), (0, 0.1, 0.2, 0.5, 1)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.decoding import after_the_end, evaluating, greedy
 from tfm_lib.layers import DecoderLayer, EncoderLayer, Residual
 from tfm_lib.model import Transformer
 from tfm_lib.positions import SinusoidalPositions
+from tfm_lib.writing.decoding import after_the_end, evaluating, greedy
 
 PARTS = ("positions", "causal", "scaling", "residuals")  # what is switched off everywhere at once
 

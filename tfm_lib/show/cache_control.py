@@ -2,12 +2,12 @@
 
 import torch
 
-from tfm_lib.decoding import greedy
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.show.control import control
 from tfm_lib.show.figure import MEANING, Figure, style
 from tfm_lib.show.live import Live
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.decoding import greedy
 
 MOST_TOKENS = 16  # of a text, its end included
 

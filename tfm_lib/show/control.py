@@ -34,13 +34,13 @@ class Control(AnyWidget):
     def __init__(
         self, name: str, data: Mapping[str, Any], weights: Mapping[str, bytes] | None = None, later: bool = False
     ) -> None:
-        super().__init__(_esm=_module(), _css=CSS.read_text(encoding="utf-8"))
+        super().__init__(_esm=_module(name), _css=CSS.read_text(encoding="utf-8"))
         self.name, self.data, self.weights, self.later = name, dict(data), dict(weights or {}), later
 
 
 @cache
-def _module() -> str:
-    return widget_module()
+def _module(name: str) -> str:
+    return widget_module(name)
 
 
 def control(

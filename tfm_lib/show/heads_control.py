@@ -2,15 +2,15 @@
 
 import torch
 
-from tfm_lib.decoding import evaluating
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import control
 from tfm_lib.show.figure import quoted
 from tfm_lib.show.live import Live
 from tfm_lib.show.plots import attention_map
 from tfm_lib.show.weights import weights_of
-from tfm_lib.tracing import record_attention
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.decoding import evaluating
+from tfm_lib.writing.tracing import record_attention
 
 STORY = "Flames burned down nineteen houses in Bergen on Wednesday."
 MOST = 24  # words that can be read in a row

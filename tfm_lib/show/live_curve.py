@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from tfm_lib.checkpoints import State
+from tfm_lib.learning.checkpoints import State
 from tfm_lib.show.control import Control
 from tfm_lib.show.live import Live
 

@@ -5,10 +5,8 @@ from typing import Any
 
 import torch
 
-from tfm_lib.batches import shifted
-from tfm_lib.decoding import evaluating, greedy
+from tfm_lib.data.batches import shifted
 from tfm_lib.lessons import course_file
-from tfm_lib.next_token import log_softmax
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.breakages import PARTS, head_names, layer_names
 from tfm_lib.show.control import control, percent
@@ -18,7 +16,9 @@ from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_t
 from tfm_lib.show.ribbons import ribbons
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
 from tfm_lib.show.weights import weights_of
-from tfm_lib.tracing import record_attention
+from tfm_lib.writing.decoding import evaluating, greedy
+from tfm_lib.writing.next_token import log_softmax
+from tfm_lib.writing.tracing import record_attention
 
 RECORD = "benchmarks/broken_machine.json"
 NOBODY = (

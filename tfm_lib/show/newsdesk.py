@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
 
-from tfm_lib.newsroom import (
+from tfm_lib.data.newsroom import (
     DAYS,
     EVENTS,
     NUMBERS,
@@ -19,8 +19,8 @@ from tfm_lib.newsroom import (
     Newsroom,
     make_newsroom,
 )
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure
-from tfm_lib.vocabulary import Vocabulary
 
 KINDS = {
     "who": [*PEOPLE, *UNSEEN_PEOPLE],

@@ -4,25 +4,13 @@ from pathlib import Path
 
 import torch
 
-from tfm_lib.pictures import (
-    COLORS,
-    PATCH,
-    SHAPES,
-    SHIPPED,
-    SIDE,
-    SIZES,
-    UNSEEN,
-    Pictured,
-    Shape,
-    describe,
-    draw,
-    pictures_model,
-)
+from tfm_lib.data.pictures import COLORS, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.pretrained.pictures import PATCH, SHIPPED, Pictured, describe, pictures_model
 from tfm_lib.show.control import control, percent
 from tfm_lib.show.figure import DARK, INK, MEANING, SEQUENTIAL, Figure, style
 from tfm_lib.show.live import Live
-from tfm_lib.tracing import record_attention
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.tracing import record_attention
 
 SHOWN = Shape("big", "red", "triangle", x=10, y=13)
 LAYER, WORD = 2, 3  # whose attention is drawn to begin with, counted from 1; and the word, from 0

@@ -12,6 +12,8 @@ from pathlib import Path
 JS = Path(__file__).with_name("js")
 MODEL = (JS / "model.js", JS / "decoding.js")
 CSS = JS / "control.css"
+TOP_LEVEL = re.compile(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", re.MULTILINE)
+COMMENT = re.compile(r"(?m)^ *(?://.*|/\*.*?\*/|\*.*)$")
 DECLARED = re.compile(r"^(?:async )?(?:function\*?|class) (\w+)", re.MULTILINE)
 
 
@@ -28,9 +30,22 @@ def all_scripts() -> tuple[Path, ...]:
     return (*base, *sorted(others))
 
 
-def widget_module() -> str:
-    """All of it as the module that anywidget loads."""
-    source = module(all_scripts())
+def scripts_of(function: str) -> tuple[Path, ...]:
+    """What a function needs in a notebook: its file, and each that declares what a needed file names."""
+    code = {file: COMMENT.sub("", file.read_text(encoding="utf-8")) for file in all_scripts()}
+    home = {name: file for file, text in code.items() for name in TOP_LEVEL.findall(text)}
+    needed, waiting = set[Path](), [home[function], home["inNotebook"]]
+    while waiting:
+        file = waiting.pop()
+        if file not in needed:
+            needed.add(file)
+            waiting += [home[name] for name in home.keys() & {*re.findall(r"\w+", code[file])}]
+    return tuple(file for file in code if file in needed)
+
+
+def widget_module(function: str) -> str:
+    """The module that anywidget loads for a control or the quiz."""
+    source = module(scripts_of(function))
     return f"{source}export default inNotebook({{ {_declared(source)} }});\n"
 
 

@@ -6,10 +6,9 @@ import torch
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
-from tfm_lib.batches import shifted
-from tfm_lib.decoding import Writer, evaluating, greedy
+from tfm_lib.data.batches import shifted
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.next_token import log_softmax
 from tfm_lib.show.control import control, percent
 from tfm_lib.show.figure import COLORS, QUIET, Figure, style
 from tfm_lib.show.live import Live
@@ -27,8 +26,9 @@ from tfm_lib.show.newsdesk import (
     token_texts,
 )
 from tfm_lib.show.weights import weights_of
-from tfm_lib.tracing import record_attention
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.decoding import Writer, evaluating, greedy
+from tfm_lib.writing.next_token import log_softmax
+from tfm_lib.writing.tracing import record_attention
 
 MOST_TOKENS = 24  # of a summary, its end included
 CHOICES = 5

@@ -4,7 +4,6 @@ import json
 
 import torch
 
-from tfm_lib.decoding import greedy
 from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.control import control, percent
@@ -14,6 +13,7 @@ from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, set_words, story
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import weights_of
+from tfm_lib.writing.decoding import greedy
 
 RECORD = "benchmarks/swapped_attention.json"
 EVENT = "opening"  # the ready story that needs the encoder's attention

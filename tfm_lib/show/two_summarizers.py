@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from tfm_lib.copying import CopyingTransformer
-from tfm_lib.decoding import greedy
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import control
 from tfm_lib.show.figure import Figure, style
@@ -13,8 +12,9 @@ from tfm_lib.show.live import Live
 from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, set_words
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import SHIPPED, weights_of
-from tfm_lib.tracing import copied_from
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
+from tfm_lib.writing.decoding import greedy
+from tfm_lib.writing.tracing import copied_from
 
 
 @style()

@@ -7,10 +7,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from tfm_lib.checkpoints import load_checkpoint, save_checkpoint
-from tfm_lib.copying import CopyingTransformer
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.checkpoints import load_checkpoint, save_checkpoint
+from tfm_lib.lessons import PACKAGE
 from tfm_lib.model import Transformer
-from tfm_lib.vocabulary import Vocabulary
+from tfm_lib.writing.copying import CopyingTransformer
 
 SUMMARIZERS = ("newsroom", "newsroom_copying")
 SHIPPED = (*SUMMARIZERS, "pictures")  # what pages have, too
@@ -35,7 +36,7 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
     """
     _check(model, vocabulary)
     for name in SUMMARIZERS:
-        file = Path(__file__).parents[1] / f"{name}.safetensors"
+        file = PACKAGE / "pretrained" / f"{name}.safetensors"
         tensors = load_checkpoint(file).model.state_dict()
         own = model.state_dict()
         if own.keys() == tensors.keys() and all(torch.equal(own[key].cpu(), tensors[key]) for key in own):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfm_lib.ask.exercise import Draw, Inputs, exercise
-from tfm_lib.vocabulary import EOS_ID, PAD_ID, START_ID
+from tfm_lib.data.vocabulary import EOS_ID, PAD_ID, START_ID
 
 
 @exercise(

@@ -159,7 +159,7 @@ function sample(model, src, maxNewTokens, { random, rules, ...options }) {
 // ---- Beam search ----
 
 /**
- * Beam search a step at a time, by the rules of tfm_lib/beam.py. Each step gives
+ * Beam search a step at a time, by the rules of tfm_lib/writing/beam.py. Each step gives
  *   beams        those that are continued, {tokens, total}, at first one that is empty
  *   candidates   their best 2 * numBeams continuations, best first, {beam, token, tokens, total, ended}
  *   hypotheses   the best texts that have ended by now, best first, {tokens, score}

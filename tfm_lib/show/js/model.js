@@ -251,7 +251,7 @@ const pointer = part((tensors) => {
   return (x, keys) => x.map((one) => ({ gate: gate([one])[0][0], weights: weights(queryProj([one])[0], keys) }));
 });
 
-/** p = (1 - g) softmax(logits) + g attention over the source's words; its logits are log p. See tfm_lib/copying.py. */
+/** p = (1 - g) softmax(logits) + g attention over the source's words; its logits are log p. See tfm_lib/writing/copying.py. */
 class CopyingTransformer extends Transformer {
   constructor(tensors, config) {
     super(tensors, config);
@@ -342,7 +342,7 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
-/** Two whole numbers in a byte, each 8 too large, times the step of their group: as in tfm_lib.packed. */
+/** Two whole numbers in a byte, each 8 too large, times the step of their group: as in tfm_lib.learning.packed. */
 function fromFourBits(bytes, steps) {
   const numbers = new Float32Array(2 * bytes.length), group = numbers.length / steps.length;
   for (let i = 0; i < numbers.length; i++) {

@@ -1,4 +1,4 @@
-// The models of tfm_lib/pictures.py: two eyes that read a picture patch by patch, and a text model that looks.
+// The models of tfm_lib/data/pictures.py: two eyes that read a picture patch by patch, and a text model that looks.
 
 /** The pixels of a shape on white, [red, green, blue] in [0, 1] for each, row by row. */
 function drawnShape({ side, sizes, colors }, { size, color, shape, x, y }) {

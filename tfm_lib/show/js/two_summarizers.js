@@ -29,7 +29,7 @@ function twoSummarizers(root, data) {
   desk.begin();
 }
 
-/** How much of a word's probability comes from its places in the story, as in tfm_lib/tracing.py. */
+/** How much of a word's probability comes from its places in the story, as in tfm_lib/writing/tracing.py. */
 function copiedShare({ gate, weights }, src, token, logProb) {
   return (sigmoid(gate) * sum(weights.filter((_, s) => src[s] === token))) / Math.exp(logProb);
 }

@@ -1,0 +1,664 @@
+"""The guarantee of the exercises: untouched is not attempted, the folded solution is right, each mistake is diagnosed.
+
+What a learner copies out of the notebook is what is run here, cell by cell, in the order of the lesson.
+"""
+
+import ast
+import contextlib
+import copy
+import functools
+import io
+import itertools
+import json
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.proof import cells
+from tests.times import HUNG
+from tfm_lib.ask import checks, progress_file, running, verdict
+from tfm_lib.ask.comparing import difference
+from tfm_lib.ask.exercise import Exercise
+from tfm_lib.ask.exercise import exercise as make_exercise
+from tfm_lib.ask.headings import heading
+from tfm_lib.ask.progress import progress
+from tfm_lib.ask.telling import COLORS, Piece, tell
+from tfm_lib.ask.verdict import Verdict, judge
+from tfm_lib.attention import attention
+from tfm_lib.commands.lab import without_solutions
+
+LESSONS = Path(__file__).resolve().parents[2] / "notebooks"
+EXERCISES = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
+STEP = re.compile(r"<details><summary>([^<]+)</summary>\n\n(.+?)\n\n</details>", re.DOTALL)
+EXAMPLE = re.compile(r"For example, (.+?) gives? (.+)\.$", re.MULTILINE)
+IMPORT = "from tfm_lib.ask.checks import check\n"
+CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def lesson(topic: str) -> Path:
+    return LESSONS / f"{checks.TOPICS[topic]}_{topic}.ipynb"
+
+
+@functools.cache
+def sections(topic: str) -> tuple[str, dict[str, SimpleNamespace]]:
+    """The imports of a lesson's exercises, and what the lesson shows of each exercise, by name."""
+    tagged = [(tag, cell) for cell in cells.read(lesson(topic)).cells for tag in cells.tags(cell)]
+    parts = [(tag, cell) for tag, cell in tagged if tag in ("exercises", "exercise", "solution")]
+    assert [tag for tag, _ in parts] == ["exercises", *["exercise", "exercise", "solution"] * ((len(parts) - 1) // 3)]
+    found = {}
+    rest = iter([cell for _, cell in parts[1:]])
+    for text, code, solution in zip(rest, rest, rest, strict=True):
+        call = ast.parse(code.source).body[-1]
+        assert isinstance(call, ast.Expr) and ast.unparse(call.value.func) == "check", (
+            f"{code.source!r}: check(...) last"
+        )
+        name, answer = call.value.args
+        steps = STEP.findall(solution.source)
+        found[ast.literal_eval(name)] = SimpleNamespace(
+            text=text.source, code=code.source, answer=ast.unparse(answer), hints=solution.source, steps=steps
+        )
+    return parts[0][1].source, found
+
+
+@functools.cache
+def untouched(name: str) -> tuple[dict, object]:
+    """The names after the untouched cell has run, alone as after a restart, and the answer that it hands to `check`."""
+    handed: list = []
+    namespace: dict = {"__name__": "__main__", "check": lambda name, answer: handed.append(answer)}
+    exec(sections(name.partition(".")[0])[1][name].code.replace(IMPORT, ""), namespace)
+    return namespace, handed[-1]
+
+
+def answer_of(exercise: Exercise, *, solved: bool) -> object:
+    """What the learner hands to `check`: from the untouched cell, or after the folded solution took its place."""
+    namespace, answer = untouched(exercise.name)
+    if not solved:
+        return answer
+    imports, found = sections(exercise.name.partition(".")[0])
+    part = found[exercise.name]
+    [source] = CODE.findall(dict(part.steps)["Solution"])
+    exec(imports, namespace)
+    exec(source, namespace)
+    return namespace[part.answer]
+
+
+def mistakes() -> list:
+    return [
+        pytest.param(exercise, mistake, id=f"{exercise.name}-{mistake.__name__}")
+        for exercise in EXERCISES
+        for mistake in exercise.mistakes
+    ]
+
+
+each_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+
+
+# ----------------------------------------------------------------------------------------------------
+# In the lessons.
+
+
+@pytest.mark.parametrize("topic", checks.TOPICS)
+def test_lesson_and_checks_hold_the_same_exercises_in_the_same_order(topic):
+    assert list(sections(topic)[1]) == [exercise.name for exercise in checks.exercises(topic)]
+    assert all(part.code.count(IMPORT) == 1 for part in sections(topic)[1].values()), "a cell works after a restart"
+
+
+def test_every_lesson_that_has_exercises_is_known():
+    tagged = [
+        path.stem
+        for path in sorted(LESSONS.glob("*.ipynb"))
+        if any("exercise" in cells.tags(cell) for cell in cells.read(path).cells)
+    ]
+    assert tagged == [f"{number}_{topic}" for topic, number in checks.TOPICS.items()]
+
+
+@each_exercise
+def test_the_lesson_says_what_the_check_knows(exercise):
+    topic = exercise.name.partition(".")[0]
+    found = sections(topic)[1]
+    number = list(found).index(exercise.name) + 1
+    heading, label, *task = found[exercise.name].text.split("\n\n")
+    assert heading.startswith(f"### Exercise {number}: ")
+    assert label == f"*Difficulty {exercise.difficulty} of 5 · {exercise.minutes} minutes · trains {exercise.trains}*"
+    assert task, "the task itself is missing"
+    assert 1 <= exercise.difficulty <= 5 and exercise.minutes > 0 and exercise.right
+
+
+@each_exercise
+def test_hints_come_in_steps_and_end_in_the_solution(exercise):
+    part = sections(exercise.name.partition(".")[0])[1][exercise.name]
+    names = [name for name, _ in part.steps]
+    assert names == ["A nudge", "A bigger nudge", "Solution"]
+    assert STEP.sub("", part.hints).strip() == ""
+    after = CODE.sub("", dict(part.steps)["Solution"]).strip()
+    assert len(re.findall(r"[.?!](?:\s|$)", after)) >= 2, "two sentences on how one would find it"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The guarantee.
+
+
+@each_exercise
+def test_an_untouched_cell_is_not_attempted(exercise):
+    assert judge(exercise, answer_of(exercise, solved=False)) == Verdict(exercise.name, "open")
+
+
+@each_exercise
+def test_the_folded_solution_is_right_each_time(exercise):
+    answer = answer_of(exercise, solved=True)
+    assert [judge(exercise, answer) for _ in range(2)] == [Verdict(exercise.name, "right", exercise.right)] * 2
+
+
+@each_exercise
+def test_an_exercise_knows_at_least_three_mistakes(exercise):
+    words = [" ".join(mistake.__doc__.split()) for mistake in exercise.mistakes]
+    assert len(words) == len(set(words)) >= 3
+    assert all(re.fullmatch(r"[A-Z`].+[.?]", word) for word in words)
+
+
+@each_exercise
+def test_a_reference_raises_nothing_but_a_refusal(exercise):
+    """Otherwise every answer that raises the same would pass."""
+    if exercise.cases:
+        errors = [running.outcome(exercise, exercise.reference, inputs).error for inputs in exercise.inputs()]
+        assert not all(errors) and {type(error) for error in errors} <= {type(None), ValueError, TypeError}, errors
+
+
+def values_in(text: str) -> list:
+    """The values in code and formulas and the whole numbers of a sentence, in their order."""
+    found = re.findall(r"[`$](?:\w = )?([\[(\d][^`$]*)[`$]|\b(\d+|three)\b", text)
+    return [ast.literal_eval(code or number.replace("three", "3")) for code, number in found]
+
+
+def as_if(value: object, like: object) -> object:
+    """A value of a sentence in the form of another one: where that is a tensor, one with as many axes."""
+    if not isinstance(like, torch.Tensor):
+        return value
+    tensor = torch.tensor(value, dtype=like.dtype)
+    return tensor[(None,) * (like.dim() - tensor.dim())]
+
+
+def test_an_example_in_a_task_is_what_the_reference_gives():
+    tried = 0
+    for exercise in EXERCISES:
+        text = sections(exercise.name.partition(".")[0])[1][exercise.name].text
+        for given, gives in EXAMPLE.findall(text):
+            like = exercise.inputs()[0]
+            inputs = {name: as_if(value, like[name]) for name, value in zip(like, values_in(given), strict=True)}
+            came = exercise.call(exercise.reference, **inputs)
+            came = came if isinstance(came, tuple) else (came,)
+            wanted = tuple(as_if(value, x) for value, x in zip(values_in(gives), came, strict=True))
+            wrong = difference(wanted, came, exercise.tolerance)
+            assert wrong is None, f"{exercise.name}: {given} gives {came}, and not {gives}"
+            tried += 1
+    assert tried >= 5, "the examples are written in another way; read them so"
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), mistakes())
+def test_a_mistake_gets_its_own_diagnosis(exercise, mistake):
+    found = judge(exercise, mistake if exercise.cases else mistake())
+    assert (found.state, found.why) == ("wrong", " ".join(mistake.__doc__.split()))
+
+
+@each_exercise
+def test_lessons_for_students_keep_all_but_the_solution(exercise, student_lessons):
+    topic = exercise.name.partition(".")[0]
+    # Where links lead is written anew in copies.
+    unlinked = functools.partial(re.sub, r"\]\([^)\s]*#[^)\s]+\)", "]()")
+    sources = [unlinked(cell.source) for cell in cells.read(student_lessons / lesson(topic).name).cells]
+    part = sections(topic)[1][exercise.name]
+    nudges = [f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in part.steps[:2]]
+    for kept in (part.text, part.code, "\n\n".join(nudges)):
+        assert unlinked(kept) in sources
+    assert unlinked(part.hints) not in sources
+
+
+@pytest.fixture(scope="module")
+def student_lessons(tmp_path_factory):
+    target = tmp_path_factory.mktemp("student")
+    assert without_solutions(LESSONS, target) == len(EXERCISES)
+    return target
+
+
+# ----------------------------------------------------------------------------------------------------
+# Progress.
+
+
+def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFM_NO_PROGRESS", raising=False)
+    first, second = EXERCISES[0].name, EXERCISES[1].name
+    checks.check(first, ...)
+    assert list(tmp_path.iterdir()) == []
+    checks.check(first, solution(first))
+    checks.check(second, "wrong")
+    checks.check(first, "wrong by now")
+    assert json.loads(Path("progress.json").read_text()) == {first: "right", second: "wrong"}
+    capsys.readouterr()
+    progress()
+    shown = capsys.readouterr().out
+    assert f"  ✓ {heading(first)} " in shown and f"  ✗ {heading(second)} " in shown
+    left = sum(e.minutes for e in EXERCISES[1:])
+    assert f"\nall lessons: 1 solved, {len(EXERCISES) - 1} open, {left:,} minutes left\n" in shown
+    assert max(map(len, shown.splitlines())) <= 88, "no lesson shows a longer line"
+    listed = [line for line in shown.splitlines() if line.startswith("  ")]
+    assert len(listed) == len(checks.exercises("attention")), "only the lesson that was begun is shown in full"
+
+    Path("progress.json").write_text('{"cut')
+    checks.check(second, solution(second))
+    assert json.loads(Path("progress.json").read_text()) == {second: "right"}
+    assert Path("progress.unreadable1.json").read_text() == '{"cut'
+    assert "kept as progress.unreadable1.json" in capsys.readouterr().out
+
+
+def solution(name: str) -> object:
+    return answer_of(checks.find(name), solved=True)
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_an_exercise_is_called_by_the_heading_above_it(name):
+    book = {cell.id: cell for cell in cells.read(LESSONS / heading(name).file).cells}
+    title = book[heading(name).cell].source.splitlines()[0]
+    assert title == f"### {heading(name).number}: {heading(name).title}"
+    assert sections(name.partition(".")[0])[1][name].text.startswith(title)
+
+
+LINES = [[Piece("✗ ", "wrong"), Piece("a <b>", link="02_b.ipynb#cell-id=x"), ": no."], ["  why"]]
+
+
+def test_in_a_notebook_what_is_told_has_colors_and_links(monkeypatch):
+    said = []
+    monkeypatch.setattr("tfm_lib.ask.telling._in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: said.append(bundle))
+    tell(LINES)
+    monkeypatch.setitem(sys.modules, "google.colab", None)  # opens no file beside the notebook
+    tell(LINES)
+    assert said[0]["text/plain"] == "✗ a <b>: no.\n  why"
+    assert (
+        '<b style="color: #d1453b">✗ </b><a href="02_b.ipynb#cell-id=x">a &lt;b&gt;</a>: no.\n  why'
+        in said[0]["text/html"]
+    )
+    assert "</b>a &lt;b&gt;: no." in said[1]["text/html"]
+
+
+def test_a_terminal_has_colors_and_a_file_has_none(monkeypatch, capsys):
+    tell(LINES)
+    assert capsys.readouterr().out == "✗ a <b>: no.\n  why\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    tell(LINES)
+    assert capsys.readouterr().out == "\x1b[31m✗ \x1b[0ma <b>: no.\n  why\n"
+
+
+@pytest.mark.parametrize("background", [1.0, 0.0])
+def test_signs_are_read_on_white_and_on_black(background):
+    for color, _ in COLORS.values():
+        light = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in light]
+        luminance = sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+        low, high = sorted([luminance, background])
+        assert (high + 0.05) / (low + 0.05) >= 4
+
+
+def test_a_crash_while_writing_leaves_the_old_progress(tmp_path, monkeypatch):
+    kept = tmp_path / "progress.json"
+    progress_file.record(kept, "attention.scaled", "wrong")
+
+    def crash(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress_file.os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        progress_file.record(kept, "attention.scaled", "right")
+    assert progress_file.load(kept) == {"attention.scaled": "wrong"}
+
+
+def test_the_test_run_keeps_no_progress():
+    assert progress_file.path() is None
+
+
+def test_an_unknown_name_is_said_and_not_raised(capsys):
+    checks.check("attention.scald", 1)
+    assert capsys.readouterr().out == "There is no exercise 'attention.scald'. Did you mean 'attention.scaled'?\n"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The engine, on an exercise of its own.
+
+
+@make_exercise(
+    right="Yes.",
+    difficulty=1,
+    minutes=1,
+    trains="the engine",
+    cases=lambda draw: iter([{"x": torch.tensor([1.0, -2.0])}, {"x": draw(2, 3)}, {"x": None}]),
+    without=("relu",),
+    most_calls=1,
+)
+def positive(x):
+    if x is None:
+        raise ValueError("x is None")
+    return x.clamp(min=0)
+
+
+def refuses(x):
+    if x is None:
+        raise ValueError
+
+
+def in_place(x):
+    refuses(x)
+    return x.clamp_(min=0)
+
+
+def forbidden(x):
+    refuses(x)
+    return torch.relu(x)
+
+
+def long_way(x):
+    refuses(x)
+    return (x + x.abs()) / 2
+
+
+def prints(x):
+    print("seen", x)
+    refuses(x)
+    return x.clamp(min=0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        (in_place, "wrong", "changes its input `x`"),
+        (forbidden, "wrong", "it comes from `relu`, and the task is without it"),
+        (long_way, "wrong", "it takes 3 calls of torch (abs, add, div), and 1 are enough"),
+        (prints, "right", "Yes."),
+        (lambda x: refuses(x), "wrong", "is there a `return`?"),
+        (lambda x: x.clamp(min=0) if x is not None else 0, "wrong", "should refuse this input with a ValueError"),
+        (lambda x: x.clamp(min=0), "wrong", "It should refuse this input with a ValueError, and raised AttributeError"),
+        (lambda x: x.no_such_thing, "wrong", "It raised AttributeError"),
+        (lambda y: refuses(y) or y.clamp(min=0), "right", "Yes."),
+        (lambda x: refuses(x) or x.clone().relu_(), "wrong", "it comes from `relu_`, and the task is without it"),
+        (lambda x: refuses(x) or (len(x) and x.clamp(min=0)), "right", "Yes."),
+        (lambda x: refuses(x) or x.clamp(min=0) * 1.001, "wrong", "Some values differ."),
+        (lambda x: refuses(x) or x.clamp(min=0)[None], "wrong", "The shape is (1, 2), and should be (2,)."),
+        (lambda x: refuses(x) or x.clamp(min=0).double(), "wrong", "type float64, and should be float32"),
+        (lambda x: refuses(x) or x.clamp(min=0) / 0, "wrong", "There is nan in it"),
+        (lambda x: refuses(x) or x.clamp(min=0).tolist(), "wrong", "is a list, and a tensor is wanted"),
+        (torch.zeros(2), "wrong", "hand over its name, without parentheses"),
+    ],
+)
+def test_the_engine_says_what_is_wrong(answer, state, words):
+    found = judge(positive, answer)
+    assert found.state == state and words in found.why
+    assert ("printed   seen" in str(found)) == (answer is prints)
+
+
+@pytest.mark.parametrize(
+    ("expected", "came", "agree"),
+    [
+        (16000, 16001, False),
+        (16000, 16000.0, True),
+        (1e-6, 0.0, False),
+        (0.0, 1e-9, True),
+        (torch.tensor([1e-6, 2e-6]), torch.zeros(2), False),
+        (torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-7]), True),
+        (torch.zeros(2), torch.full((2,), 1e-7), True),
+        (torch.tensor([torch.nan, 1.0]), torch.tensor([torch.nan, 1.0]), True),
+        ("Encoder", " encoder", True),
+        ((1, [2.0]), [1, (2.0,)], True),
+        (torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), False),
+    ],
+)
+def test_how_near_is_near_enough(expected, came, agree):
+    assert (difference(expected, came, 1e-4) is None) == agree
+
+
+def test_an_unchanged_module_is_not_called_changed():
+    linear = torch.nn.Linear(2, 2)
+    assert difference(linear, copy.deepcopy(linear), 0.0) is None
+
+
+def test_values_that_look_alike_are_shown_with_more_digits():
+    found = judge(positive, lambda x: refuses(x) or x.clamp(min=0) * 1.0002)
+    assert "expected  [1, 0]" in str(found) and "came      [1.0002" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "came", "shown"),
+    [
+        (
+            (torch.zeros(2), torch.ones(2)),
+            (torch.zeros(2), torch.zeros(2)),
+            ("entry 1: [1, 1]  (2,)", "entry 1: [0, 0]  (2,)"),
+        ),
+        ({"a": (1, torch.ones(1))}, {"a": (1, torch.zeros(1))}, ("a: entry 1: [1]  (1,)", "a: entry 1: [0]  (1,)")),
+        ((1, 2), (1, 3), ("(1, 2)", "(1, 3)")),
+        (torch.zeros(200), torch.eye(200)[150], ("at [150]: 0", "at [150]: 1")),
+        (torch.ones(1), torch.full((1,), 1.0002), ("[1]  (1,)", "[1.00020003]  (1,)")),
+    ],
+)
+def test_what_differs_is_what_is_shown(expected, came, shown):
+    outcomes = running.Outcome(expected), running.Outcome(came)
+    assert verdict._beside(*outcomes, 1e-4) == shown
+
+
+def test_a_verdict_has_lines_that_fit_and_keep_their_columns():
+    found = judge(positive, lambda x: refuses(x) or x.repeat(1, 2) if x is None or x.dim() > 1 else x.clamp(min=0))
+    lines = str(found).splitlines()
+    assert lines[0] == "✗ test_exercises.positive: not right yet." and lines[1] == f"  {found.why}"
+    assert all(len(line) <= 88 for line in lines) and any(line.startswith("    for       x = ") for line in lines)
+
+
+def broken_inside_the_package(x):
+    refuses(x)
+    return attention(x, x[:1, :1], x)
+
+
+def test_an_error_is_told_by_the_learners_own_line():
+    found = judge(positive, broken_inside_the_package)
+    assert "in `return attention(x, x[:1, :1], x)`" in found.why
+
+
+def test_an_error_is_matched_by_its_words_and_not_by_its_type_alone():
+    def of(error: Exception) -> running.Outcome:
+        return running.Outcome(error=error)
+
+    assert verdict._alike(of(ValueError("size 3, not 4")), of(ValueError("size 30, not 5")), 0.0)
+    assert not verdict._alike(of(ValueError("size 3, not 4")), of(ValueError("no such axis")), 0.0)
+    assert not verdict._alike(of(ValueError("x")), of(TypeError("x")), 0.0)
+
+
+@pytest.fixture(params=["thread", "process"])
+def each_clock(request, monkeypatch):
+    """Linux has a clock for a single thread; the process's stands in for it elsewhere."""
+    if request.param == "process":
+        monkeypatch.delattr(time, "pthread_getcpuclockid", raising=False)
+
+
+def test_an_endless_loop_ends_after_its_seconds_of_computing(each_clock, monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.2)
+    before = set(threading.enumerate())  # other tests leave some, such as the monitor of a progress bar
+    started = time.process_time()
+    found = judge(positive, loops)
+    assert found.state == "wrong" and "within 0.2 seconds of computing" in found.why
+    assert time.process_time() - started > 0.19, "it had its seconds"
+    for thread in set(threading.enumerate()) - before:
+        thread.join(HUNG)
+        assert not thread.is_alive(), "the loop has ended"
+
+
+def test_an_answer_that_only_waits_ends_by_the_clock_on_the_wall(each_clock, monkeypatch):
+    monkeypatch.setattr(running, "WAITING", 0.2)
+    found = judge(positive, sleeps)
+    assert found.state == "wrong" and "within 0.2 seconds: does it sleep" in found.why
+
+
+def test_a_machine_with_other_work_fails_no_right_answer(monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.2)
+    done = threading.Event()
+    others = [threading.Thread(target=lambda: [None for _ in iter(done.is_set, True)]) for _ in range(4)]
+    for other in others:
+        other.start()
+    began = time.monotonic()
+    try:
+        found = judge(positive, lambda x: refuses(x) or computes(0.02) or x.clamp(min=0))
+    finally:
+        done.set()
+        for other in others:
+            other.join()
+    assert found.state == "right" and time.monotonic() - began > running.SECONDS, found
+
+
+# ----------------------------------------------------------------------------------------------------
+# Wild answers: nothing crashes, nothing hangs, nothing passes.
+
+
+class Hostile:
+    """Says no to whatever is asked of it."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("no")
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    __hash__ = None
+
+
+def nested() -> list:
+    loop: list = []
+    loop.append(loop)
+    return loop
+
+
+def loops(*args, **kwargs):
+    while True:
+        pass
+
+
+def sleeps(*args, **kwargs):
+    while True:
+        time.sleep(0.01)
+
+
+def computes(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def stubborn(*args, **kwargs):
+    while True:
+        with contextlib.suppress(Exception):
+            raise ValueError
+
+
+def recursion(*args, **kwargs):
+    return recursion()
+
+
+def spoils(*args, **kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            value.zero_()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(1)
+
+
+VALUES = {
+    "none": lambda: None,
+    "text": lambda: "attention",
+    "nothing in it": lambda: torch.empty(0),
+    "nan": lambda: float("nan"),
+    "infinite": lambda: torch.full((2, 2), torch.inf),
+    "huge": lambda: torch.zeros(1).expand(10**13),
+    "huge number": lambda: 10**5000,
+    "meta": lambda: torch.empty(2, 3, device="meta"),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "complex": lambda: 1j,
+    "nested": nested,
+    "hostile": Hostile,
+    "module": lambda: torch.nn.Linear(2, 2),
+}
+ACTIONS = {
+    "raises": lambda *a, **k: 1 / 0,
+    "exits": lambda *a, **k: exit(),
+    "interrupts": lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt),
+    "wrong arguments": lambda only: only,
+    "generator": lambda *a, **k: (number for number in itertools.count()),
+    "recursion": recursion,
+    "loops": loops,
+    "stubborn": stubborn,
+    "spoils": spoils,
+    "prints": lambda *a, **k: print("word " * 10**5),
+}
+WILD = {name: lambda *a, make=make, **k: make() for name, make in VALUES.items()} | ACTIONS
+
+
+def wild_answers(exercise: Exercise) -> list[tuple[str, object]]:
+    if exercise.cases is None:
+        return [(name, make()) for name, make in VALUES.items()] + list(ACTIONS.items())
+    return list(WILD.items())
+
+
+def assert_harmless(exercise: Exercise, answer: object) -> None:
+    before = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        found = judge(exercise, answer)
+    assert found.state == "wrong" and found.why and str(found).startswith("✗"), found
+    assert len(str(found)) < 5000 and printed.getvalue() == ""
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == before[1:]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(running, "SECONDS", 0.1)
+
+
+@each_exercise
+def test_three_wild_answers_do_no_harm(exercise, impatient):
+    answers = wild_answers(exercise)
+    start = 3 * EXERCISES.index(exercise)
+    for _, answer in itertools.islice(itertools.cycle(answers), start, start + 3):
+        assert_harmless(exercise, answer)
+
+
+@pytest.mark.slow
+@each_exercise
+def test_twenty_wild_answers_do_no_harm(exercise, impatient):
+    answers = wild_answers(exercise)
+    assert len(answers) >= 20
+    for _, answer in answers:
+        assert_harmless(exercise, answer)
+
+
+def test_a_progress_file_that_cannot_be_read_stops_no_exercise(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress_file, "path", lambda name="progress.json": tmp_path / name)
+    (tmp_path / "progress.json").mkdir()
+    checks.check("attention.scaled", None)
+    checks.check("attention.scaled", lambda *arguments, **names: 1 / 0)
+    assert "Your progress could not be kept" in capsys.readouterr().out
+    progress()
+    assert "could not be read, so all is shown as open" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.json"], "no part is left behind"
+
+
+def test_a_progress_file_of_somebody_else_is_left_as_it_is(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "progress.json"
+    kept.write_text('{"attention.scaled": "right"}', encoding="utf-8")
+    monkeypatch.setattr(progress_file, "path", lambda: kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+        )
+        checks.check("attention.scaled", lambda *arguments, **names: 1 / 0)
+        assert "could not be kept: [Errno 13] Permission denied" in capsys.readouterr().out
+    assert progress_file.load(kept) == {"attention.scaled": "right"}

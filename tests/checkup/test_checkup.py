@@ -1,0 +1,372 @@
+"""The check-up names each planted fault, raises no false alarm, and changes nothing."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchmarks import parts_replaced
+from tests.checkup.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
+from tfm_lib.checkup import PARTS, Finding, Report, checkup
+from tfm_lib.checkup.advice import ADVICE, EXPLAINS
+from tfm_lib.checkup.command import examined
+from tfm_lib.checkup.examine import PROBES
+from tfm_lib.checkup.report import SEVERITIES
+from tfm_lib.commands.cli import parser
+from tfm_lib.lessons import LESSONS
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.copying import CopyingTransformer
+
+# Which parts find the codes of a family.
+PARTS_OF = {
+    "kind": ["causality"],
+    "shapes": ["shapes"],
+    "output": ["shapes", "padding"],
+    "dropout": ["shapes"],
+    "causality": ["causality"],
+    "padding": ["causality", "padding"],
+    "batch": ["causality", "batch"],
+    "positions": ["causality", "positions"],
+    "limits": ["causality", "positions"],
+    "source": ["source"],
+    "gradients": ["gradients"],
+    "tying": ["gradients"],
+    "loss": ["causality", "loss"],
+    "learning": ["learning"],
+    "cache": ["cache"],
+    "generate": ["cache"],
+    "precision": ["precision"],
+    "saving": ["saving"],
+}
+CODE = r"`[^`]+`|tgt\[[^]]+\]"  # in the advice: a line of Python, or which part of the target is taken
+IDS = {"pad_id": PAD, "start_id": START, "eos_id": EOS}
+SMALL = {
+    "vocab_size": 40, "d_model": 32, "num_heads": 4, "d_ff": 64, "num_encoder_layers": 2, "num_decoder_layers": 2,
+    "max_length": 64,
+}  # fmt: skip
+OURS = [
+    {},
+    {"norm_first": True, "tied": False, "logits_bias": True},
+    {"positions": "learned", "activation": "gelu", "embed_norm": True},
+    {"num_encoder_layers": 1, "num_decoder_layers": 1, "d_model": 8, "num_heads": 2},
+    {"start_id": 0},
+]
+
+
+def troubles(report):
+    return [finding for finding in report.findings if finding.severity != "note"]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_planted_fault_is_found_and_named(plant):
+    model, given = plant.build()
+    report = checkup(model, **given, parts=PARTS_OF[plant.code.partition(".")[0]], quick=True)
+    assert plant.code in report.codes, report
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [plant for plant in PLANTS if plant.code.startswith(("cache.", "generate.")) and plant.code != "generate.mode"],
+    ids=lambda plant: plant.name,
+)
+def test_what_writes_is_examined_without_a_module_as_well(plant):
+    """It sees no module in a list, and can set no mode."""
+    model, given = plant.build()
+    hidden = [model.eval()]
+    report = checkup(lambda src, tgt: hidden[0](src, tgt), **given, parts="cache")
+    assert plant.code in report.codes, report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_planted_fault_is_found_by_the_whole_round(plant):
+    model, given = plant.build()
+    report = checkup(model, **given)
+    [found] = [finding for finding in report.findings if finding.code == plant.code]
+    assert report.cause(plant.code) is None, "nothing else explains what was planted"
+    if found.severity != "note":
+        alike = [finding.code for finding in report.findings if finding.severity == found.severity]
+        assert alike[0] == plant.code, "the cause comes first"
+
+
+def test_every_code_has_a_plant_and_leads_to_a_section_that_exists():
+    assert {plant.code for plant in PLANTS} == set(ADVICE)
+    assert len(PLANTS) >= 60 and len({plant.name for plant in PLANTS}) == len(PLANTS)
+    lessons = {lesson.number: json.loads(lesson.file.read_text(encoding="utf-8")) for lesson in LESSONS}
+    for code, advice in ADVICE.items():
+        assert advice.severity in SEVERITIES, code
+        number, section = advice.read
+        text = "\n".join(
+            "".join(cell["source"]) for cell in lessons[number]["cells"] if cell["cell_type"] == "markdown"
+        )
+        headings = [re.sub(r"^#+ (\d+ )?", "", line) for line in text.splitlines() if line.startswith("#")]
+        assert section in headings, code
+
+
+@pytest.mark.parametrize("code", [code for code, advice in ADVICE.items() if re.search(CODE, advice.likely)])
+def test_the_likely_line_is_the_one_that_was_planted(code):
+    """Opposites, as eval and training, or inputs and labels, could be exchanged; the text may name fault or fix."""
+    named = re.findall(CODE, ADVICE[code].likely)
+    lines = [line for plant in PLANTS if plant.code == code for line in (plant.old, plant.new)]
+    in_order = ".*".join(re.escape(words.strip("`")) for words in named)
+    assert any(re.search(in_order, line, re.DOTALL) for line in lines), f"{named} is in none of {lines}"
+
+
+@pytest.mark.parametrize("source", [MODEL, TORCH, GPT, BERT], ids=["by hand", "torch", "GPT", "BERT"])
+def test_the_models_without_a_plant_are_healthy(source):
+    model, given = built(source)
+    report = checkup(model, **given)
+    assert report.healthy and not troubles(report), report
+    assert report.tried == list(PARTS) and not report.not_tried
+
+
+@pytest.mark.parametrize("changes", OURS, ids=str)
+def test_ours_are_healthy(changes):
+    torch.manual_seed(0)
+    config = TransformerConfig(**{**SMALL, **changes})
+    report = checkup(Transformer(config), vocab_size=40, pad_id=0, start_id=config.start_id, eos_id=2)
+    assert not troubles(report) and report.kind == "encoder-decoder" and not report.not_tried, report
+
+
+def test_ours_that_copies_is_healthy():
+    torch.manual_seed(0)
+    report = checkup(CopyingTransformer(TransformerConfig(**SMALL)), vocab_size=40, **IDS)
+    assert not troubles(report) and not report.not_tried, report
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "rotary"},
+        {"positions": "alibi"},
+        {"positions": "rotary", "kv_heads": 2},
+        parts_replaced.CHANGES["as in Llama"],
+    ],
+    ids=str,
+)
+def test_decoders_with_newer_parts_are_healthy(changes):
+    torch.manual_seed(0)
+    model = parts_replaced.build(changes)
+    report = checkup(model, vocab_size=parts_replaced.VOCABULARY, pad_id=0, kind="decoder-only", quick=True)
+    assert not troubles(report) and not report.not_tried, report
+
+
+def family(name):
+    import transformers as t
+
+    sizes = {"vocab_size": 40, "d_model": 32, "max_position_embeddings": 64}
+    sides = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in
+             {"layers": 2, "attention_heads": 4, "ffn_dim": 64}.items()}  # fmt: skip
+    zero = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "bos_token_id": 1}
+    narrow = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    starts_with_padding = {"pad_id": 0, "start_id": 0, "eos_id": 1}
+    if name == "BART":
+        config = t.BartConfig(
+            **sizes, **sides, pad_token_id=1, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2,
+            forced_eos_token_id=2,
+        )  # fmt: skip
+        return t.BartForConditionalGeneration(config), {"pad_id": 1, "start_id": 2, "eos_id": 2}
+    if name == "Marian":
+        return t.MarianMTModel(t.MarianConfig(**sizes, **sides, **zero)), starts_with_padding
+    if name == "Pegasus":
+        return t.PegasusForConditionalGeneration(t.PegasusConfig(**sizes, **sides, **zero)), starts_with_padding
+    if name == "T5":
+        zero.pop("bos_token_id")
+        config = t.T5Config(vocab_size=40, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, **zero)
+        return t.T5ForConditionalGeneration(config), starts_with_padding
+    if name == "GPT-2":
+        config = t.GPT2Config(
+            vocab_size=40, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=2, eos_token_id=2
+        )
+        return t.GPT2LMHeadModel(config), {"pad_id": 1, "start_id": 2, "eos_id": 2}
+    config = t.BertConfig(**narrow, intermediate_size=64, max_position_embeddings=64, pad_token_id=0)
+    return t.BertForMaskedLM(config), {"pad_id": 0}
+
+
+@pytest.mark.parametrize("name", ["BART", "Marian", "Pegasus", "T5", "GPT-2", "BERT"])
+def test_models_of_transformers_are_healthy(name):
+    torch.manual_seed(0)
+    model, ids = family(name)
+    report = checkup(model, vocab_size=40, **ids)
+    assert not troubles(report) and not report.not_tried, report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"rotary_pos_emb": True}, {"alibi_pos_bias": True}], ids=str)
+def test_x_transformers_is_healthy(settings):
+    x = pytest.importorskip("x_transformers")
+    torch.manual_seed(0)
+    layers = x.Decoder(dim=32, depth=2, heads=4, **settings)
+    model = x.TransformerWrapper(num_tokens=40, max_seq_len=64, attn_layers=layers)
+    report = checkup(model, vocab_size=40, pad_id=0, kind="decoder-only")
+    assert not troubles(report) and not report.not_tried, report
+
+
+def test_what_was_not_given_is_said():
+    model, given = built(MODEL)
+    assert checkup(model, **given, parts="shapes").not_given == []
+    bare = checkup(model, vocab_size=VOCAB, parts="shapes")
+    assert bare.not_given == ["pad_id", "start_id", "eos_id", "loss", "generate", "encode and decode"]
+    assert "Not given, so not asked about: pad_id, start_id, eos_id, loss" in " ".join(str(bare).split())
+    encoder, ids = built(BERT)
+    assert checkup(encoder, **ids, parts="shapes").not_given == []
+
+
+def test_causes_come_first_and_what_follows_says_so():
+    report = Report()
+    report.add([Finding.of("dropout.eval", "a."), Finding.of("cache.differs", "b.")])
+    assert report.codes == ["dropout.eval", "cache.differs"]
+    report.add([Finding.of("gradients.unregistered", "c."), Finding.of("limits.length", "d.")])
+    assert report.codes == ["gradients.unregistered", "dropout.eval", "cache.differs", "limits.length"]
+    assert str(report).count("Mend gradients.unregistered first: this may only follow from it.") == 2
+    assert "Mend `gradients.unregistered` first" in report._repr_markdown_()
+    assert set(EXPLAINS) | set().union(*EXPLAINS.values()) <= set(ADVICE)
+
+
+def test_it_changes_nothing():
+    model, given = built(MODEL)
+    model.train()
+    model.encoder[0].eval()
+    model.out.weight.grad = gradient = torch.ones_like(model.out.weight)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    before = {name: (id(x), x._version, x.clone(), x.requires_grad) for name, x in tensors.items()}
+    modes = [part.training for part in model.modules()]
+    held = [sorted(vars(part)) for part in model.modules()]
+    dice = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()
+    checkup(model, **given)
+    after = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    assert list(after) == list(before)
+    for name, x in after.items():
+        address, version, value, wants = before[name]
+        assert (id(x), x._version, x.requires_grad) == (address, version, wants) and torch.equal(x, value), name
+    assert model.out.weight is model.tgt_emb.weight and model.out.weight.grad is gradient
+    assert torch.equal(gradient, torch.ones_like(gradient)) and model.src_emb.weight.grad is None
+    assert [part.training for part in model.modules()] == modes
+    assert [sorted(vars(part)) for part in model.modules()] == held
+    assert not any(part._forward_hooks for part in model.modules())
+    assert random.getstate() == dice[0] and np.random.get_state()[1].tolist() == dice[1]
+    assert torch.equal(torch.get_rng_state(), dice[2])
+
+
+class Strange(nn.Module):
+    def forward(self, src, tgt):
+        raise KeyError("nothing")
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        None, 3, print, lambda: 1, lambda src, tgt: None, lambda src, tgt: 1 / 0, lambda src, tgt: "text", Strange(),
+        lambda src, tgt: torch.zeros(0), lambda src, tgt: torch.randn(2, 3), lambda tokens: tokens, nn.Linear(2, 2),
+        lambda src, tgt: torch.full((*tgt.shape, VOCAB), torch.nan), lambda *ids: {}, lambda a, b, c: a, torch.randn,
+        lambda src, tgt: torch.zeros(*tgt.shape, VOCAB), lambda src, tgt: torch.randn(*tgt.shape, VOCAB),
+    ],
+)  # fmt: skip
+def test_it_never_raises_and_nothing_strange_is_healthy(thing):
+    report = checkup(thing, vocab_size=VOCAB, **IDS, quick=True)
+    assert not report.healthy and str(report) and report.exit_code in (1, 2)
+
+
+def test_a_probe_that_raises_is_not_counted_as_tried(monkeypatch):
+    monkeypatch.setitem(PROBES, "source", [lambda subject: 1 / 0])
+    model, given = built(MODEL)
+    report = checkup(model, **given, parts=["shapes", "source", "saving"])
+    assert report.tried == ["shapes", "saving"]
+    assert report.not_tried == ["source (ZeroDivisionError: division by zero)"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fix"),
+    [
+        ({"vocab_size": 0}, "vocab_size"), ({"vocab_size": "x"}, "vocab_size"), ({"pad_id": 99}, "0..23"),
+        ({"kind": "GPT"}, "decoder-only"), ({"parts": ["mask"]}, "causality"), ({"vocab_size": 7, }, "10 or more"),
+        ({"time_limit": 0}, "time_limit="),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_get_a_sentence_with_the_fix(wrong, fix):
+    model, given = built(MODEL)
+    report = checkup(model, **{**given, **wrong})
+    assert fix in report.problem and report.exit_code == 2
+
+
+def test_a_function_around_a_model_is_seen_through():
+    model, _ = built(MODEL)
+    report = checkup(lambda src, tgt: model(src, tgt), vocab_size=VOCAB, **IDS)
+    assert report.healthy and not report.not_tried
+
+
+def test_a_report_survives_json_and_prints_in_lines():
+    model, given = PLANTS[0].build()
+    report = checkup(model, **given, parts=["shapes", "causality"])
+    assert Report.from_json(report.to_json()) == report
+    assert json.loads(report.to_json())["healthy"] is False
+    assert "sick: 1 fault" in str(report) and max(map(len, str(report).splitlines())) <= 88
+    assert "`output.probabilities`" in report._repr_markdown_()
+    assert isinstance(report.findings[0], Finding) and report.tried == ["shapes", "causality"]
+
+
+@pytest.mark.parametrize("rows", [9, 23])
+def test_an_embedding_with_too_few_rows_is_named_and_nothing_else(rows):
+    """Once ids that it did not know were taken for padding that is turned round, or for axes."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(rows, 8), nn.Linear(8, 24))
+    report = checkup(lambda tokens: model(tokens), vocab_size=24, pad_id=0, module=model)
+    assert report.exit_code == 2 and not report.findings
+    assert "from 0 to 23, it raised IndexError" in report.problem
+    assert "correct vocab_size, or the embedding" in report.problem
+
+
+QUICK = ["--vocab-size", "24", "--quick"]
+
+
+def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
+    (tmp_path / "sick.py").write_text(GPT.replace(".triu(1)", ".triu(2)"))
+    call = [sys.executable, "-m", "tfm_lib", "checkup", "sick:build", *QUICK, "--json"]
+    path = {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PATH": "", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(call, cwd=tmp_path, env=path, capture_output=True, text=True)
+    assert (ran.returncode, "causality.off_by_one" in ran.stdout, ran.stderr) == (1, True, ""), ran
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "told"), [("healthy:build", 0, "is healthy"), ("nowhere:build", 2, "ModuleNotFoundError")]
+)
+def test_the_command_ends_with_0_or_2(target, status, told, tmp_path, monkeypatch, capsys):
+    (tmp_path / "healthy.py").write_text(GPT)
+    monkeypatch.chdir(tmp_path)
+    arguments = parser().parse_args(["checkup", target, *QUICK])
+    with pytest.raises(SystemExit) as end:
+        arguments.run(arguments)
+    said = capsys.readouterr()
+    assert (end.value.code, told in said.out, said.err) == (status, True, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "told"),
+    [
+        ("1 / 0", "a_model:build", "ZeroDivisionError: division by zero (a_model.py, line 1)"),
+        ("def build():\n    open('no file')", "a_model:build", "(a_model.py, line 2)"),
+        ("", "no_model:build", "No module named 'no_model'; run it from the folder of the module"),
+        ("import no_library", "a_model:build", "(a_model.py, line 1)"),
+        ("def build():\n    print", "a_model:build", "gave None; is its return missing?"),
+        ("build = lambda: (print, {}, 3)", "a_model:build", "gave 3 things"),
+        ("raise SystemExit(3)", "a_model:build", "__main__"),
+        ("", "a_model:build", "AttributeError"),
+        ("", "a_model", "module:name"),
+        ("build = lambda: (print, 3)", "a_model:build", "give a dict"),
+        ("build = lambda: (print, {'pad': 3})", "a_model:build", "'pad'"),
+        ("build = lambda: print", "a_model:build", "--vocab-size"),
+    ],
+)
+def test_what_the_command_cannot_examine_gets_a_sentence(text, target, told, tmp_path, monkeypatch):
+    (tmp_path / "a_model.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "a_model", raising=False)
+    report = examined(target, {})
+    assert told in report.problem and report.exit_code == 2

@@ -1,0 +1,222 @@
+"""Reading pairs: every format, every error with file, line and fix, splits that share no article."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
+
+PAIRS = [Pair('a long Article, with "quotes"\nand lines', "its summary"), Pair("zweiter Text über Äpfel", "Äpfel")]
+
+
+def write(path: Path, pairs: list[Pair]) -> Path:
+    """Write pairs, with a third field that readers ignore, in the format of the ending."""
+    rows = [pair._asdict() | {"id": str(number)} for number, pair in enumerate(pairs)]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["id", "article", "summary"])
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        with (
+            gzip.open(path, "wt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open("w", encoding="utf-8") as file
+        ):
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet", "A.JSONL"])
+def test_every_format_gives_the_same_pairs(tmp_path: Path, name: str) -> None:
+    assert read_pairs(write(tmp_path / name, PAIRS)) == PAIRS
+
+
+def test_parquet_is_read_beyond_its_first_batch_of_rows(tmp_path: Path) -> None:
+    pairs = read_pairs(write(tmp_path / "a.parquet", [Pair(f"article {n}", "summary") for n in range(70_000)]))
+    assert (len(pairs), pairs[-1].article) == (70_000, "article 69999")
+
+
+def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", PAIRS)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
+    assert read_pairs(path) == PAIRS
+
+
+GOOD = b'{"article": "a", "summary": "b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", GOOD + b'{"article": "a"', r"a\.jsonl, line 2: not JSON .*one whole JSON object"),
+        ("a.jsonl", GOOD + b"\n" + b'{"article": "a"}', "line 3: the field summary is missing .*article.*add it"),
+        (
+            "a.jsonl",
+            b'{"text": "a", "summary": "b"}',
+            "line 1: the field article is missing .*text, summary.*--fields TEXT,SUMMARY",
+        ),
+        ("a.jsonl", GOOD + b'{"article": " ", "summary": "b"}', "line 2: article is empty; fill it or drop"),
+        ("a.jsonl", GOOD + b'{"article": "a", "summary": 7}', "line 2: summary must be a string, got int"),
+        ("a.jsonl", b'{"article": "a", "summary": null}', "line 1: summary must be a string, got NoneType"),
+        ("a.jsonl", b'["a", "b"]', "line 1: expected an object .*got list"),
+        ("a.jsonl", GOOD + '{"article": "\u00e4"}'.encode("latin-1"), "line 2: not UTF-8 .*save the file as UTF-8"),
+        ("a.jsonl", b"\n", "no pairs in it; give each pair a line"),
+        ("a.jsonl.gz", GOOD, "line 1: broken gzip"),
+        ("a.jsonl.gz", gzip.compress(GOOD * 9, mtime=0)[:-9], "line .*: broken gzip"),
+        ("a.csv", b"article,summary\n", "no pairs in it"),
+        ("a.csv", b"article,text\na,b\n", "line 2: the field summary is missing"),
+        ("a.csv", b"article,summary\na,b\na,b,c\n", "line 3: not as many cells as the header; quote"),
+        ("a.csv", b"article,summary\na\n", "line 2: not as many cells"),
+        ("a.csv", b"article,summary\na,b\na,\n", "line 3: summary is empty"),
+        ("a.csv", b'article,summary\na,b\na,"b\na,b\n', "after line 2: not CSV .*quotes there"),
+        ("a.csv", b'article,summary\na,"b\n', "after line 0: not CSV .*quotes there"),
+        ("a.csv", b"article,summary\na,\xff\n", "line 2: not UTF-8"),
+        ("a.csv", b"PK\x03\x04\x14", "a zip file, as workbooks of Excel are; save the sheet as CSV, UTF-8"),
+        (
+            "a.csv",
+            b"a text that is long enough to be cut off here,b\n1,2\n",
+            "there are: a text that is long enough.{,20}…",
+        ),
+        ("a.parquet", b"PAR1 not really", "not Parquet .*write the file again"),
+        ("a.txt", GOOD, r"unknown ending; give a file that ends in \.jsonl, \.jsonl\.gz, \.csv, \.tsv, \.parquet"),
+    ],
+)
+def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        read_pairs(tmp_path / name)
+    assert str(error.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_cells_may_be_separated_by_what_a_spreadsheet_writes(tmp_path: Path, name: str, mark: str) -> None:
+    """Once each fix that an error proposed led to the next error."""
+    rows = [["headline ", " text"], ["c", '"a, b"'], ["f", f'"d{mark} e"']]
+    (tmp_path / name).write_text("\r\n".join(mark.join(row) for row in rows), encoding="utf-8")
+    read = read_pairs(tmp_path / name, ("text", "headline"))  # neither in the file's order nor in the alphabet's
+    assert read == [Pair("a, b", "c"), Pair(f"d{mark} e", "f")]
+    (tmp_path / name).write_text(f"article{mark}summary\na{mark}b{mark}c\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="quote a text that holds (semicolons|tabs)"):
+        read_pairs(tmp_path / name)
+
+
+def test_one_field_is_not_both_text_and_summary(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="text and summary are both called article; name two fields"):
+        read_pairs(write(tmp_path / "a.jsonl", PAIRS), ("article", "article"))
+
+
+def test_a_parquet_of_wrong_columns_is_named_with_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"article": ["a", None], "summary": ["b", "c"]}), path)
+    with pytest.raises(ValueError, match="row 2: article must be a string, got NoneType"):
+        read_pairs(path)
+    pq.write_table(pa.table({"article": ["a"], "summary": [3]}), path)
+    with pytest.raises(ValueError, match="row 1: summary must be a string, got int"):
+        read_pairs(path)
+    pq.write_table(pa.table({"article": ["a"]}), path)
+    with pytest.raises(ValueError, match="row 1: the field summary is missing"):
+        read_pairs(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no such file"):
+        read_pairs(tmp_path / "a.jsonl")
+
+
+MANY = [Pair(f"article {number % 70}", f"summary {number}") for number in range(100)]
+
+
+def test_splits_share_no_article_and_lose_no_pair() -> None:
+    splits = split_pairs(MANY, seed=1)
+    sets = [{pair.article for pair in split} for split in splits]
+    assert not (sets[0] & sets[1] or sets[0] & sets[2] or sets[1] & sets[2])
+    assert sorted([*splits.train, *splits.dev, *splits.test]) == sorted(MANY)
+    assert len(sets[1]) == len(sets[2]) == 7
+    assert splits == split_pairs(MANY, seed=1) != split_pairs(MANY, seed=2)
+    # A pair stays on its side when others are added behind it in the order of the hash, wherever it stands.
+    assert {p.article for p in split_pairs(MANY[::-1], seed=1).test} == sets[2]
+
+
+@pytest.mark.parametrize(("number", "held_out"), [(3, 1), (19_999, 999), (20_020, 1000), (20_040, 1000)])
+def test_a_twentieth_is_set_aside_one_at_least_and_a_thousand_at_most(number: int, held_out: int) -> None:
+    splits = split_pairs([Pair(f"article {n}", "summary") for n in range(number)])
+    assert [len(split) for split in splits] == [number - 2 * held_out, held_out, held_out]
+
+
+def test_too_few_articles_to_split() -> None:
+    with pytest.raises(ValueError, match="2 distinct articles; .* need 3"):
+        split_pairs([Pair("a", "b"), Pair("a", "c"), Pair("b", "c")])
+
+
+def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        write(tmp_path / f"{name}.jsonl.gz", [Pair(name, name)])
+    for given_path in (tmp_path, tmp_path / "train.jsonl.gz"):
+        assert [split[0].article for split in read_splits(given_path)] == ["train", "dev", "test"]
+    other = write(tmp_path / "shop.jsonl.gz", MANY)
+    assert read_splits(other) == split_pairs(MANY), "what stands beside another file is not its own"
+    (tmp_path / "dev.jsonl.gz").unlink()
+    with pytest.raises(ValueError, match="test.jsonl.gz is beside it alone; give both"):
+        read_splits(tmp_path)
+    (tmp_path / "test.jsonl.gz").unlink()
+    write(tmp_path / "train.jsonl.gz", MANY)
+    assert read_splits(tmp_path) == split_pairs(MANY)
+    write(tmp_path / "train.csv", MANY)
+    with pytest.raises(ValueError, match="2 files named train"):
+        read_splits(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (rb'{"article": "a \ud83d", "summary": "b"}', r"line 2: article has half of a character \('\\ud83d'\); write"),
+        (rb'{"article": "a", "summary": "\udc00 b"}', r"line 2: summary has half of a character \('\\udc00'\)"),
+        (b"[" * 200_000, "line 2: brackets nested too deeply; keep article and summary"),
+        (b'{"article": "a", "summary": "b", "more": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "line 2: brackets"),
+    ],
+    ids=["first half", "second half", "open brackets", "another field"],
+)
+def test_json_that_python_reads_but_nobody_can_use_is_named_with_line_and_fix(
+    tmp_path: Path, line: bytes, message: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD + line)
+    with pytest.raises(ValueError, match=message) as error:
+        read_pairs(path)
+    assert str(error.value).startswith(str(path)) and str(error.value).isascii()
+
+
+def test_both_halves_of_a_character_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(rb'{"article": "a \ud83d\ude00", "summary": "b"}')
+    assert read_pairs(path) == [Pair("a \U0001f600", "b")]
+
+
+def test_a_cell_of_a_csv_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:
+    limit, pair = csv.field_size_limit(), Pair("word, " * 30_000 + "end", "b")
+    assert len(pair.article) > limit
+    assert read_pairs(write(tmp_path / "a.csv", [pair])) == [pair]
+    for number, (text, message) in enumerate([('a,"b', "not CSV"), ("a,b\n,b", "article is empty"), ("a", "cells")]):
+        broken = tmp_path / f"{number}.csv"
+        broken.write_text(f"article,summary\n{text}", encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_pairs(broken)
+        assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("articles", "aside"), [(3, 1), (19, 1), (20, 2), (60, 6), (100, 10), (219, 10), (220, 11), (30_000, 1000)]
+)
+def test_how_many_articles_are_set_aside(articles: int, aside: int) -> None:
+    """Ten where there are enough: a score on one or two pairs says nothing."""
+    train, dev, test = split_pairs([Pair(f"article {n}", "summary") for n in range(articles)])
+    assert (len(train), len(dev), len(test)) == (articles - 2 * aside, aside, aside)

@@ -1,0 +1,340 @@
+"""Checkpoints that are whole or refused: altered, cut short, a full disk, a folder that can't be written."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from tests.learning.test_training import EXAMPLES, RECIPE, VOCABULARY, run_until_killed, same_weights, small_model
+from tfm_lib.files import write_whole
+from tfm_lib.learning import checkpoints
+from tfm_lib.learning.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from tfm_lib.learning.training import train
+from tfm_lib.model import Transformer, TransformerConfig
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
+    run_until_killed(path, 2)
+    return path
+
+
+def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
+    model = small_model()
+    save_checkpoint(tmp_path / "a.safetensors", model.half(), VOCABULARY)
+    loaded = load_checkpoint(tmp_path / "a.safetensors")
+    assert isinstance(loaded, Checkpoint) and loaded.state is None
+    assert loaded.model.config == model.config and same_weights(loaded.model, model.float())
+    assert loaded.vocabulary.to_json() == VOCABULARY.to_json()
+    assert len(list(tmp_path.iterdir())) == 1, "the temporary file is gone"
+
+
+@given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_checkpoint_with_any_bit_flipped_is_refused(checkpoint: Path, where: float, bit: int) -> None:
+    content = bytearray(checkpoint.read_bytes())
+    content[int(where * len(content))] ^= 1 << bit
+    altered = checkpoint.with_name("altered")
+    altered.write_bytes(content)
+    with pytest.raises(ValueError, match="altered"):
+        load_checkpoint(altered)
+
+
+@given(where=st.floats(0, 1, exclude_max=True))
+def test_a_checkpoint_cut_anywhere_is_refused(checkpoint: Path, where: float) -> None:
+    content = checkpoint.read_bytes()
+    cut = checkpoint.with_name("cut")
+    cut.write_bytes(content[: int(where * len(content))])
+    with pytest.raises(ValueError, match="no whole checkpoint .*cut short or altered"):
+        load_checkpoint(cut)
+
+
+@given(more=st.binary(min_size=1, max_size=9))
+def test_a_checkpoint_with_more_behind_it_is_refused(checkpoint: Path, more: bytes) -> None:
+    longer = checkpoint.with_name("longer")
+    longer.write_bytes(checkpoint.read_bytes() + more)
+    with pytest.raises(ValueError, match="no whole checkpoint .*; use another copy$"):
+        load_checkpoint(longer)
+
+
+def test_a_folder_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"is a folder, not a checkpoint; give the file in it, .*checkpoint.safetensors"
+    ):
+        load_checkpoint(tmp_path)
+
+
+def test_there_is_no_such_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint(tmp_path / "a.safetensors")
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file grow beyond `size` bytes, as on a disk that is nearly full."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    run_until_killed(path, 2)
+    before = path.read_bytes()
+    model, _, state, _ = load_checkpoint(path)
+    with (
+        room_for(len(before) // 2),
+        pytest.raises(OSError, match=r"can't write .*what was there is kept; free 0\.\d MiB"),
+    ):
+        train(
+            model,
+            EXAMPLES,
+            RECIPE,
+            start=state,
+            save=lambda s: save_checkpoint(path, model, VOCABULARY, s),
+            progress=False,
+        )
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path], "the part that was written is gone"
+
+
+@pytest.mark.parametrize("moment", [(Path, "open"), (os, "fsync"), (Path, "replace")])
+def test_a_write_that_fails_keeps_what_was_there(
+    moment: tuple[object, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_whole(tmp_path / "a", b"first")
+    monkeypatch.setattr(*moment, full)
+    with pytest.raises(OSError, match=r"can't write .*a \(No space left on device\); what was there is kept; free 0.0"):
+        write_whole(tmp_path / "a", b"second")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"first" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_write_that_is_stopped_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a", b"first")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where a folder should be")
+    path = tmp_path / "runs" / "a.safetensors"
+    model = small_model()
+    start = small_model()
+    with pytest.raises(OSError, match="can't write .*a file has the name of a folder that is needed; rename"):
+        train(model, EXAMPLES, RECIPE, save=lambda s: save_checkpoint(path, model, VOCABULARY, s), progress=False)
+    assert same_weights(model, start)
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a"
+    write_whole(path, b"first")
+    write_whole(path, b"2")
+    assert path.read_bytes() == b"2" and list(path.parent.iterdir()) == [path]
+
+
+# --- modules that are not a plain Transformer
+
+
+class Adapted(Transformer):
+    """With a module and a buffer more, and LoRA in place of a projection."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.adapter = nn.Linear(config.d_model, config.d_model)
+        self.register_buffer("seen", torch.tensor([1.5]))
+        self.register_buffer("scratch", torch.tensor([2.5]), persistent=False)
+        attention = self.encoder.layers[0].self_attention
+        attention.query_proj = LoRA(attention.query_proj)
+
+
+class LoRA(nn.Module):
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.a, self.b = nn.Linear(base.in_features, 2, bias=False), nn.Linear(2, base.out_features, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + self.b(self.a(x))
+
+
+def test_a_module_with_more_than_a_transformer_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    model = Adapted(small_model().config)
+    model.seen.fill_(7.0)
+    save_checkpoint(path, model, VOCABULARY)
+    loaded = load_checkpoint(path, build=Adapted).model
+    state = model.state_dict()
+    assert loaded.state_dict().keys() == state.keys()
+    assert all(torch.equal(value, state[name]) for name, value in loaded.state_dict().items())
+    assert loaded.output.weight is loaded.encoder.embedding.tokens.weight, "what is tied stays tied"
+    assert {n for n, p in loaded.named_parameters() if not p.requires_grad} == {
+        f"encoder.layers.0.self_attention.query_proj.base.{part}" for part in ("weight", "bias")
+    }
+
+
+def test_what_a_plain_transformer_cannot_take_is_named(tmp_path: Path) -> None:
+    plain, adapted = tmp_path / "plain.safetensors", tmp_path / "adapted.safetensors"
+    model = small_model()
+    save_checkpoint(plain, model, VOCABULARY)
+    save_checkpoint(adapted, Adapted(model.config), VOCABULARY)
+    with pytest.raises(ValueError) as error:
+        load_checkpoint(adapted)
+    for part in ("another model than this Transformer", "only the file has adapter.bias", "seen", "build="):
+        assert part in str(error.value)
+    assert "only the model has encoder.layers.0.self_attention.query_proj.bias" in str(error.value)
+    with pytest.raises(ValueError, match="only the model has adapter.bias"):
+        load_checkpoint(plain, build=Adapted)
+    wider = replace(model.config, d_ff=32)
+    with pytest.raises(ValueError, match=r"of another shape are decoder.layers.0.feed_forward"):
+        load_checkpoint(plain, build=lambda _: Transformer(wider))
+
+
+def test_any_other_module_comes_back_from_who_builds_it(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Embedding(5, 4), nn.BatchNorm1d(4)).double()
+    model[1].num_batches_tracked.fill_(3)
+    save_checkpoint(tmp_path / "a.safetensors", model, VOCABULARY)
+    loaded = load_checkpoint(
+        tmp_path / "a.safetensors", build=lambda _: nn.Sequential(nn.Embedding(5, 4), nn.BatchNorm1d(4))
+    ).model
+    assert all(
+        torch.equal(p, q) and p.dtype == q.dtype for p, q in zip(loaded.parameters(), model.parameters(), strict=True)
+    )
+    assert loaded[1].num_batches_tracked == 3 and loaded[1].running_var.dtype == torch.float64
+
+
+def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
+    class Views(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            table = torch.arange(6.0).view(2, 3)
+            self.register_buffer("table", table)
+            self.register_buffer("turned", table.t())
+
+    save_checkpoint(tmp_path / "a.safetensors", Views(), VOCABULARY)
+    loaded = load_checkpoint(tmp_path / "a.safetensors", build=lambda _: Views()).model
+    assert loaded.turned.tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
+    class Counting(nn.Linear):
+        def get_extra_state(self) -> object:
+            return {"steps": 3}
+
+    with pytest.raises(ValueError, match="keeps tensors, but _extra_state is dict; make it a buffer"):
+        save_checkpoint(tmp_path / "a.safetensors", Counting(2, 2), VOCABULARY)
+
+
+# --- files of others, of later days
+
+
+@pytest.mark.parametrize(("kind", "name"), [("config", "TransformerConfig"), ("recipe", "Recipe")])
+def test_a_checkpoint_of_a_newer_version_says_so(kind: str, name: str, checkpoint: Path, tmp_path: Path) -> None:
+    tensors = load_file(checkpoint)
+    with safe_open(checkpoint, framework="pt") as file:
+        about = json.loads(file.metadata()["checkpoint"].partition(" ")[2])
+    about[kind]["rope_base"] = 10_000
+    text = json.dumps(about)
+    save_file(tensors, tmp_path / "newer", {"checkpoint": f"{checkpoints._checksum(tensors, text)} {text}"})
+    with pytest.raises(ValueError, match=f"newer version: this {name} has no rope_base; update the course"):
+        load_checkpoint(tmp_path / "newer")
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_a_downloaded_model_is_no_checkpoint_and_nobody_advises_to_delete_it(
+    metadata: dict | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.ones(3)}, path, metadata)
+    with pytest.raises(ValueError, match="is no checkpoint of this course.*; give one that `train` has saved") as error:
+        load_checkpoint(path)
+    assert "delete" not in str(error.value)
+
+
+# --- the writer
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.ENOSPC, "free 1.0 MiB there"),
+        (errno.EACCES, "allow yourself to write there"),
+        (errno.EROFS, "that disk can only be read"),
+        (errno.ENAMETOOLONG, "take a shorter name"),
+        (errno.EIO, "write elsewhere"),
+    ],
+)
+def test_the_fix_fits_the_failure(number: int, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=re.escape(f"a ({os.strerror(number)}); {fix}")) as error:
+        write_whole(tmp_path / "a", bytes(2**20))
+    assert ("MiB" in str(error.value)) == (number == errno.ENOSPC)
+
+
+def test_a_folder_under_the_name_of_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match=r"can't write .*; (a folder has this name; rename|allow yourself)"):
+        write_whole(tmp_path / "a", b"first")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, who renames onto a file that is open is refused")
+def test_two_processes_write_the_same_file_and_none_fails(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tfm_lib.files import write_whole\n"
+        "for n in range(200): write_whole(Path('race.bin'), sys.argv[1].encode() * 50_000)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(checkpoints.__file__).parent.parent)}
+    both = [
+        subprocess.Popen([sys.executable, "-c", program, letter], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+        for letter in "ab"
+    ]
+    assert [(one.communicate()[1], one.returncode) for one in both] == [(b"", 0)] * 2
+    assert (tmp_path / "race.bin").read_bytes() in (b"a" * 50_000, b"b" * 50_000)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_may_be_read_by_others_as_any_other_file(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", b"first")
+    (tmp_path / "b").write_bytes(b"first")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_what_a_killed_process_left_is_cleared_an_hour_later(tmp_path: Path) -> None:
+    for age, name in ((7200, ".a.0.part"), (60, ".a.1.part"), (7200, ".b.0.part")):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    write_whole(tmp_path / "a", b"first")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", ".a.1.part", ".b.0.part"}

@@ -1,0 +1,144 @@
+"""The commands of docs/scaling.md are right: what can run without a cluster runs here."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.commands.test_train_command import write_pairs
+from tests.learning.test_together import ROOT, torchrun
+from tests.times import HUNG
+from tfm_lib.commands.cli import given_to_make
+from tfm_lib.commands.runs import checkpoint_of
+from tfm_lib.commands.tasks import choose
+from tfm_lib.data.batches import Batch
+from tfm_lib.data.vocabulary import PAD_ID
+from tfm_lib.errors import BY_MAKE
+from tfm_lib.learning.checkpoints import load_checkpoint
+from tfm_lib.learning.training import sequence_loss, set_seed
+from tfm_lib.model import Transformer, TransformerConfig
+
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.DOTALL)
+SHELL = [text for language, text in BLOCKS if language == "sh"]
+
+
+def path() -> Path:
+    """Where the run on these pairs keeps its checkpoint."""
+    return checkpoint_of(choose(None, Path("pairs.jsonl")))
+
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for Linux and macOS")
+
+
+def one(*words: str) -> str:
+    """The block of commands that holds all of these words."""
+    [found] = [text for text in SHELL if all(word in text for word in words)]
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def fsdp_losses_of_one_process() -> list[float]:
+    set_seed(0)
+    model = Transformer(TransformerConfig(vocab_size=100, d_model=64, num_heads=4, d_ff=256, dropout=0.0))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    rows = [[4 + (7 * row + place) % 90 for place in range(5 + row)] for row in range(8)]
+    batch = Batch.of(rows, [ids[:4] for ids in rows])
+    losses = []
+    for _ in range(5):
+        loss = sequence_loss(model(batch.src, batch.decoder_input), batch.labels, PAD_ID)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.slow
+def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path: Path) -> None:
+    [program] = [text for language, text in BLOCKS if language == "python"]
+    (tmp_path / "fsdp.py").write_text(program)
+    assert any(text.endswith("torchrun --standalone --nproc-per-node 2 fsdp.py\n") for text in SHELL)
+    done = torchrun(2, str(tmp_path / "fsdp.py"))
+    assert done.returncode == 0, done.stderr
+    held = [
+        [int(number.replace(",", "")) for number in row] for row in re.findall(r"holds (\S+) of (\S+)", done.stdout)
+    ]
+    assert len(held) == 2 and all(own < 0.51 * whole for own, whole in held)
+    losses = [float(loss) for loss in re.findall(r"step \d: loss (\S+)", done.stdout)]
+    assert losses == pytest.approx(fsdp_losses_of_one_process(), rel=2e-3)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
+def test_make_passes_the_number_of_workers_on() -> None:
+    command = one("make train").split()
+    given = dict(word.split("=") for word in command[2:])
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**given, BY_MAKE: " ".join(given)}.items():
+            patch.setenv(name, value)
+        arguments = given_to_make("train")
+    assert arguments == [f"--{name.lower()}={value}" for name, value in given.items()] and "WORKERS" in given
+
+
+def here(command: str) -> str:
+    """A command of the page with this Python's torchrun, one worker a node, and nodes that all are this machine."""
+    for there, instead in {
+        ".venv/bin/torchrun": f"{sys.executable} -m torch.distributed.run",
+        "--nproc-per-node 4": "--nproc-per-node 1",
+        ":29500": f":{free_port()}",
+        "--minutes": "--device cpu --steps 3 --minutes",
+    }.items():
+        assert there in command
+        command = command.replace(there, instead)
+    return command.replace("node1:", "localhost:")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.chdir(tmp_path)
+    write_pairs(Path("pairs.jsonl"), 40)
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.slow
+def test_two_nodes_train_together(environment: dict[str, str]) -> None:
+    command = here(one("--nnodes 2"))
+    nodes = [subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment) for _ in range(2)]
+    try:
+        assert [node.wait(timeout=HUNG) for node in nodes] == [0, 0]
+    finally:
+        for node in nodes:
+            node.terminate()
+    state = load_checkpoint(path()).state
+    assert state is not None and state.finished
+
+
+@pytest.mark.slow
+def test_the_slurm_script_runs(environment: dict[str, str], tmp_path: Path) -> None:
+    """With stand-ins for Slurm's own commands: srun starts each node's task, scontrol names the nodes."""
+    script = one("#SBATCH")
+    assert script.startswith("#!/bin/bash\n#SBATCH")
+    stand_ins = {
+        "srun": '#!/bin/bash\n"$@" & first=$!\n"$@" & second=$!\nwait $first && wait $second\n',
+        "scontrol": '#!/bin/bash\necho localhost; echo "$3" >&2\n',
+    }
+    for name, text in stand_ins.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "train.sh").write_text(here(script))
+    slurm = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
+    slurm["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=HUNG)
+    state = load_checkpoint(path()).state
+    assert state is not None and state.finished

@@ -1,0 +1,341 @@
+"""Several workers do what one process does: the same losses, every example once, stops that all of them agree on.
+
+Run by torchrun, this file is also the program of the workers: one start of two of them, which takes seconds, serves
+many tests.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed
+
+from tests.commands.test_train_command import LEFT_BEHIND, write_pairs
+from tests.learning.test_training import EXAMPLES as OF_ONE_LENGTH
+from tests.learning.test_training import RECIPE, VOCABULARY, go_on, same_weights
+from tests.times import HUNG
+from tfm_lib.commands.runs import checkpoint_of
+from tfm_lib.commands.tasks import choose
+from tfm_lib.learning import training, workers
+from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.copying import CopyingTransformer
+
+ROOT = Path(__file__).resolve().parents[2]
+# Summaries of many lengths, so that rows and labels are shared out differently.
+EXAMPLES = replace(OF_ONE_LENGTH, summaries=[ids * (n % 3 + 1) for n, ids in enumerate(OF_ONE_LENGTH.summaries)])
+TWENTY = replace(RECIPE, steps=20, warmup_steps=5)
+HALF = 4  # of the seven steps of RECIPE
+
+pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="this build of torch has no torch.distributed")
+
+
+def small_model(
+    dropout: float = 0.0, dtype: torch.dtype = torch.float64, kind: type[Transformer] = Transformer
+) -> Transformer:
+    training.set_seed(0)
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = TransformerConfig(vocab_size=len(VOCABULARY), max_length=16, dropout=dropout, **sizes)
+    return kind(config).to(dtype)
+
+
+def torchrun(number: int, *command: str, **environment: str) -> subprocess.CompletedProcess:
+    """Run `python COMMAND` in that many workers, which end when the tests do."""
+    python = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+    ours = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | environment
+    process = subprocess.Popen(
+        [*python, f"--nproc-per-node={number}", *command],
+        env=ours,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        out, err = process.communicate(timeout=HUNG)
+    except BaseException:
+        process.terminate()  # torchrun ends its workers
+        process.wait()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+# --- what the workers do; each writes what it has seen
+
+
+def keep_half(path: Path, model: Transformer, state: State) -> None:
+    if len(state.history.step) == HALF:
+        save_checkpoint(path, model, VOCABULARY, state)
+
+
+def fingerprint(model: Transformer) -> float:
+    return sum(parameter.double().norm().item() for parameter in model.parameters())
+
+
+def work(folder: Path) -> None:
+    """All that the tests below ask of workers; `folder` holds `alone.safetensors`, a run stopped halfway."""
+    rank, seen = int(os.environ["RANK"]), {}
+    for dtype in (torch.float64, torch.float32):
+        model = small_model(dtype=dtype)
+        seen[f"losses in {dtype}"] = workers.train(model, EXAMPLES, TWENTY, progress=False).loss
+    model = small_model(kind=CopyingTransformer)
+    seen["losses of one that copies"] = workers.train(model, EXAMPLES, TWENTY, progress=False).loss
+    model, _, state, _ = load_checkpoint(folder / "alone.safetensors")
+    seen["one process went before"] = workers.train(model, EXAMPLES, RECIPE, start=state, progress=False).loss
+
+    model = small_model(dropout=0.2, dtype=torch.float32)
+    half = folder / "together.safetensors"
+    whole = workers.train(model, EXAMPLES, RECIPE, save=lambda s: keep_half(half, model, s), save_every=1)
+    seen["with dropout"], seen["weights"] = whole.loss, fingerprint(model)
+    resumed, _, state, _ = load_checkpoint(half)
+    training.set_seed(99)
+    workers.train(resumed, EXAMPLES, RECIPE, start=state, progress=False)
+    seen["the very weights"] = same_weights(resumed, model)
+
+    team = workers._Team(model, torch.device("cpu"), [])
+    with team.own_random_numbers():
+        seen["own draw"] = torch.rand(()).item()
+    seen["common draw"] = torch.rand(()).item()
+
+    readings = itertools.count(1)
+    training.time = types.SimpleNamespace(perf_counter=lambda: (10.0 + 5 * rank) * next(readings))  # two speeds
+    seen["steps within a minute"] = workers.steps_within(1.0, small_model(), EXAMPLES, RECIPE)
+    training.time = time
+
+    over = 1e-9 if rank == 1 else math.inf  # by one clock, not by the other
+    seen["steps in time"] = workers.train(small_model(), EXAMPLES, RECIPE, minutes=over, progress=False).step
+    model = small_model(dtype=torch.float32)
+    forwards = itertools.count(1)  # no clock: a busy machine may take any time to get here
+    model.register_forward_hook(
+        lambda *_: os.kill(os.getpid(), signal.SIGTERM) if next(forwards) == HALF and rank == 1 else None
+    )
+    last = folder / "stopped.safetensors"
+    endless = replace(RECIPE, steps=10**6)
+    try:
+        workers.train(
+            model, EXAMPLES, endless, save=lambda s: save_checkpoint(last, model, VOCABULARY, s), progress=False
+        )
+    except KeyboardInterrupt:
+        seen["stopped"] = True
+    (folder / f"{rank}.json").write_text(json.dumps(seen))
+
+
+# --- what the tests ask
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    folder: Path
+    seen: list[dict]  # by each worker
+    shown: str
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no such signals")
+    folder = tmp_path_factory.mktemp("together")
+    model = small_model(dtype=torch.float32)
+    half = folder / "alone.safetensors"
+    training.train(model, EXAMPLES, RECIPE, save=lambda s: keep_half(half, model, s), save_every=1, progress=False)
+    done = torchrun(2, "-m", "tests.learning.test_together", str(folder))
+    assert done.returncode == 0, done.stderr
+    return Run(folder, [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)], done.stderr)
+
+
+def gap(one: list[float], other: list[float]) -> float:
+    """The largest difference, as a part of the value."""
+    return max(abs(a - b) / abs(a) for a, b in zip(one, other, strict=True))
+
+
+def test_twenty_losses_are_those_of_one_process(together: Run) -> None:
+    for dtype, near in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        alone = training.train(small_model(dtype=dtype), EXAMPLES, TWENTY, progress=False).loss
+        assert len(alone) == 20 and alone[-1] < 0.9 * alone[0]
+        for seen in together.seen:
+            assert gap(alone, seen[f"losses in {dtype}"]) < near
+    # A bar says 0 once; the last step it says again when it closes, if steps are slow.
+    assert together.shown.count("| 0/7 steps") == 1, "one worker shows progress"
+    assert "| 7/7 steps, loss" in together.shown
+
+
+def test_a_model_that_copies_learns_alike(together: Run) -> None:
+    alone = training.train(small_model(kind=CopyingTransformer), EXAMPLES, TWENTY, progress=False).loss
+    assert len(alone) == 20 and alone[-1] < 0.9 * alone[0]
+    assert all(gap(alone, seen["losses of one that copies"]) < 1e-12 for seen in together.seen)
+
+
+def test_all_workers_hold_the_same_weights_though_their_dropout_differs(together: Run) -> None:
+    first, second = together.seen
+    assert first["weights"] == second["weights"]
+    assert first["with dropout"] == second["with dropout"]
+    assert first["own draw"] != second["own draw"] and first["common draw"] == second["common draw"]
+
+
+def test_workers_go_on_to_the_very_weights(together: Run) -> None:
+    assert [seen["the very weights"] for seen in together.seen] == [True, True]
+
+
+def test_two_workers_go_on_from_one_process(together: Run) -> None:
+    alone = training.train(small_model(dtype=torch.float32), EXAMPLES, RECIPE, progress=False).loss
+    for seen in together.seen:
+        assert seen["one process went before"][:HALF] == alone[:HALF]
+        assert gap(alone, seen["one process went before"]) < 1e-5
+
+
+def test_one_process_goes_on_from_two_workers(together: Run) -> None:
+    _, history = go_on(together.folder / "together.safetensors", EXAMPLES)
+    expected = together.seen[0]["with dropout"]
+    assert history.loss[:HALF] == expected[:HALF] and len(history.loss) == len(expected)
+    assert gap(expected, history.loss) < 0.2, "its dropout draws other numbers"
+
+
+def test_workers_agree_on_how_many_steps_a_minute_holds(together: Run) -> None:
+    assert [seen["steps within a minute"] for seen in together.seen] == [120, 120], "20 in 10 s, as worker 0 has it"
+
+
+def test_workers_stop_together_when_the_time_of_one_is_over(together: Run) -> None:
+    assert [seen["steps in time"] for seen in together.seen] == [[1], [1]]
+
+
+def test_workers_stop_together_when_one_gets_a_signal(together: Run) -> None:
+    assert [seen["stopped"] for seen in together.seen] == [True, True]
+    state = load_checkpoint(together.folder / "stopped.safetensors").state
+    assert state is not None and len(state.history.step) == HALF, "the step in which it came is done and kept"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_a_worker_that_is_ending_is_deaf_to_signals(tmp_path: Path) -> None:
+    """Torchrun stops who has lost a worker, and finds it in its shutdown; Python once told a traceback of that."""
+    program = """
+import os, signal, weakref
+from tfm_lib.learning import workers
+
+def lose() -> None:
+    raise RuntimeError("connection closed by peer")
+
+for name in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(name, signal.default_int_handler)  # as the command does
+    weakref.finalize(workers, os.kill, os.getpid(), name)  # called in the shutdown
+workers.run(lose)
+"""
+    error = tmp_path / "error.json"
+    ours = os.environ | {"PYTHONPATH": str(ROOT), "TORCHELASTIC_ERROR_FILE": str(error)}
+    done = subprocess.run([sys.executable, "-c", program], env=ours, capture_output=True, text=True, timeout=HUNG)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(error.read_text())["message"]["message"] == "RuntimeError: connection closed by peer"
+
+
+# --- the command
+
+
+def path() -> Path:
+    """Where the run on these pairs keeps its checkpoint."""
+    return checkpoint_of(choose(None, Path("shop.jsonl")))
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    """`train` on few pairs in the current folder, in a session of its own, as in a terminal."""
+    if not Path("shop.jsonl").exists():
+        write_pairs(Path("shop.jsonl"), 80)
+    command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl", "--device", "cpu", *arguments]
+    ours = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with Path("errors.txt").open("w") as errors:
+        return subprocess.Popen(command, env=ours, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    """The exit status, and the last line of what was told; no process is left."""
+    try:
+        status = process.wait(timeout=HUNG)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    errors = Path("errors.txt").read_text()
+    assert "Traceback" not in errors
+    return status, (errors.splitlines() or [""])[-1]
+
+
+def wait_for_training(process: subprocess.Popen) -> None:
+    """Until a step is done: then there is a checkpoint, too. (The progress bar need not show each step.)"""
+    while not re.search(r"\b[1-9]\d*/\d", Path("errors.txt").read_text()) and process.poll() is None:
+        time.sleep(0.05)
+    assert path().exists() and process.poll() is None, Path("errors.txt").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_a_killed_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    psutil = pytest.importorskip("psutil", reason="finds the workers; comes with JupyterLab")
+    monkeypatch.chdir(tmp_path)
+    process = start("--workers", "2", "--steps", "30000")
+    wait_for_training(process)
+    team = {worker.environ()["RANK"]: worker for worker in psutil.Process(process.pid).children()}
+    team["1"].kill()
+    assert ended(process) == (
+        1,
+        "error: worker 1 of 2 (counted from 0) was ended by SIGKILL; "
+        f"{path()} is whole, and the same command with --resume goes on from it",
+    )
+    assert not any(worker.is_running() for worker in team.values())
+    state = load_checkpoint(path()).state
+    assert state is not None and not state.finished
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    process = start("--workers", "2", "--steps", "400")
+    goes_on = f"{path()} is whole, and the same command with --resume goes on from it"
+    for number in (3, 1):
+        wait_for_training(process)
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches torchrun and every worker
+        assert ended(process) == (1, f"stopped; {goes_on}")
+        process = start("--resume", "--workers", str(number))
+    assert ended(process)[0] == 0
+    state = load_checkpoint(path()).state
+    assert state is not None and state.finished and state.history.loss[-1] < state.history.loss[0]
+    assert {path.name for path in path().parent.iterdir()} == LEFT_BEHIND
+
+
+@pytest.mark.slow
+def test_an_error_of_workers_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, last = ended(start("--workers", "2", "--resume"))
+    assert (status, last) == (1, f"error: nothing to resume: there is no {path()}; train without --resume")
+    assert Path("errors.txt").read_text().count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_newsroom_is_learned_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command as readers type it, in single precision, where rounding grows over the steps: 2e-5 was measured."""
+    monkeypatch.chdir(tmp_path)
+    losses = []
+    for number in (1, 2):
+        command = [sys.executable, "-m", "tfm_lib", "train", "--task", "newsroom", "--device", "cpu"]
+        ours = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        subprocess.run([*command, "--workers", str(number), "--minutes", "1"], env=ours, check=True, timeout=HUNG)
+        losses.append(History.load(Path("runs/newsroom-seed0/history.json")).loss[:50])
+        Path("runs/newsroom-seed0/checkpoint.safetensors").unlink()
+    assert len(losses[0]) == len(losses[1]) == 50
+    assert gap(*losses) < 1e-4
+
+
+if __name__ == "__main__":
+    with workers.joined(torch.device("cpu")):
+        work(Path(sys.argv[1]))

@@ -1,0 +1,557 @@
+"""Training: rates and loss by hand, and resuming to the very weights."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.data.test_batches import bart_like
+from tfm_lib.data.batches import Batch, Examples, encode_pairs, plan_batches
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning import training
+from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.learning.recipes import Recipe, linear_rate, paper_rate
+from tfm_lib.learning.training import find_device, make_optimizer, sequence_loss, set_seed, train, train_step
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.decoding import summarize
+from tfm_lib.writing.tracing import record_attention
+
+PAIRS = [Pair(f"word{n} " * (n % 5 + 1) + "came home", f"word{n} home") for n in range(12)]
+VOCABULARY = Vocabulary.of_words(text for pair in PAIRS for text in pair)
+EXAMPLES = encode_pairs(PAIRS, VOCABULARY, 16, 8)
+NO_EXAMPLES = encode_pairs([], VOCABULARY, 16, 8)
+RECIPE = Recipe(steps=7, peak_rate=3e-3, warmup_steps=2, max_tokens=40)
+
+
+def small_model(seed: int = 0) -> Transformer:
+    """With dropout, so that random states matter; `d_ff` differs from `d_model`."""
+    set_seed(seed)
+    return Transformer(
+        TransformerConfig(
+            vocab_size=len(VOCABULARY),
+            d_model=16,
+            num_heads=2,
+            d_ff=24,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            max_length=16,
+            dropout=0.2,
+        )
+    )
+
+
+def same_weights(first: Transformer, second: Transformer) -> bool:
+    pairs = zip(first.parameters(), second.parameters(), strict=True)
+    return all(torch.equal(one, other) for one, other in pairs)
+
+
+# --- rates and loss, by hand
+
+
+def test_the_paper_schedule_by_hand() -> None:
+    # d_model 4: 4^-0.5 = 1/2. Step 4 of 16 warm-up steps: 4 * 16^-1.5 = 4/64. Step 64: 64^-0.5 = 1/8.
+    assert paper_rate(4, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 4 / 64)
+    assert paper_rate(16, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 1 / 4)
+    assert paper_rate(64, d_model=4, warmup_steps=16, factor=3) == pytest.approx(3 * 1 / 2 * 1 / 8)
+    rates = [paper_rate(step, 512) for step in range(1, 10_000)]
+    assert rates.index(max(rates)) == 3999
+
+
+def test_the_linear_schedule_by_hand() -> None:
+    rates = [linear_rate(step, 0.8, warmup_steps=4, steps=7) for step in range(1, 9)]
+    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.6, 0.4, 0.2, 0.0])
+
+
+def test_a_warm_up_may_be_as_long_as_the_run() -> None:
+    recipe = Recipe(steps=4, peak_rate=0.8, warmup_steps=4, fall="linear")
+    assert [recipe.rate(step) for step in range(1, 5)] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+
+
+def test_a_recipe_follows_its_schedule() -> None:
+    by_paper = Recipe(steps=100, peak_rate=0.5 / math.sqrt(128 * 25), warmup_steps=25)
+    for step in (1, 25, 60):
+        assert by_paper.rate(step) == pytest.approx(paper_rate(step, 128, 25, factor=0.5))
+    falling = Recipe(steps=100, peak_rate=0.1, warmup_steps=25, fall="linear")
+    assert falling.rate(70) == pytest.approx(linear_rate(70, 0.1, 25, 100))
+
+
+def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
+    recipe = Recipe(steps=1)
+    assert recipe == Recipe(
+        steps=1, peak_rate=1e-3, warmup_steps=100, fall="paper", max_tokens=4096, label_smoothing=0.1, seed=0
+    )
+    with pytest.raises(FrozenInstanceError):
+        recipe.steps = 2
+    with pytest.raises(TypeError):
+        Recipe(1)
+
+
+def test_no_smoothing_and_one_of_each_are_allowed() -> None:
+    recipe = Recipe(steps=1, warmup_steps=1, max_tokens=1, label_smoothing=0.0, fall="linear")
+    assert recipe.rate(1) == recipe.peak_rate
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps must be positive, got 0"),
+        ({"steps": 9, "peak_rate": -1.0}, "peak_rate must be positive, got -1"),
+        ({"steps": 9, "fall": "cosine"}, "'paper' or 'linear', got 'cosine'"),
+        ({"steps": 9, "fall": "linear"}, "warm-up of 100 steps doesn't fit a run of 9"),
+        ({"steps": 9, "label_smoothing": 1.0}, "label_smoothing must lie in"),
+        ({"steps": 9, "label_smoothing": -0.1}, "label_smoothing must lie in"),
+        ({"steps": 9, "label_smoothing": math.nan}, "label_smoothing must lie in"),
+        ({"steps": 9, "peak_rate": math.nan}, "peak_rate must be positive, got nan"),
+        ({"steps": 9, "peak_rate": math.inf}, "peak_rate must be positive, got inf"),
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5; round it"),
+        ({"steps": 9, "risk_steps": 2.5}, "risk_steps must be a whole number, got 2.5"),
+        ({"steps": 9, "max_tokens": 1e3}, "max_tokens must be a whole number, got 1000.0"),
+    ],
+)
+def test_a_recipe_refuses_what_cannot_be(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe(**options)
+
+
+def test_the_loss_by_hand() -> None:
+    # Probabilities 1/2, 1/4, 1/8, 1/8. Labels 1 and 2 cost 2 and 3 bits, the padded third place nothing.
+    logits = torch.tensor([0.5, 0.25, 0.125, 0.125]).log().expand(1, 3, 4)
+    labels = torch.tensor([[1, 2, 0]])
+    bit = math.log(2)
+    assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx(2.5 * bit)
+    # Smoothing by 0.2 gives each of the four tokens 0.05 more: they cost 1, 2, 3 and 3 bits, 9 in all.
+    smooth = sequence_loss(logits, labels, pad_id=0, label_smoothing=0.2)
+    assert smooth.item() == pytest.approx(0.8 * 2.5 * bit + 0.05 * 9 * bit)
+
+
+def test_padding_may_have_any_id() -> None:
+    logits, labels = torch.randn(1, 3, 4), torch.tensor([[0, 2, 3]])
+    costs = -logits[0].log_softmax(-1)
+    assert sequence_loss(logits, labels, pad_id=3).item() == pytest.approx((costs[0, 0] + costs[1, 2]).item() / 2)
+    assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx((costs[1, 2] + costs[2, 3]).item() / 2)
+
+
+def test_padding_does_not_count() -> None:
+    logits = torch.randn(2, 3, 5, requires_grad=True)
+    labels = torch.tensor([[4, 2, 0], [1, 0, 0]])
+    sequence_loss(logits, labels, pad_id=0, label_smoothing=0.1).backward()
+    assert logits.grad is not None
+    assert (logits.grad.abs().sum(-1) > 0).tolist() == [[True, True, False], [True, False, False]]
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 3, 5\)"):
+        sequence_loss(torch.zeros(2, 3, 5), torch.ones(2, 4, dtype=torch.long), 0)
+
+
+def test_seed_repeats_every_generator() -> None:
+    def draw() -> tuple[float, float, float]:
+        set_seed(5)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    assert draw() == draw()
+
+
+def test_devices() -> None:
+    assert find_device("cpu") == torch.device("cpu")
+    assert find_device().type in ("cuda", "xpu", "mps", "cpu")
+    with pytest.raises(ValueError, match="'tpu' is not here; choose from .*cpu"):
+        find_device("tpu")
+
+
+@pytest.mark.parametrize("there", [["cuda", "xpu", "mps"], ["cuda"], ["xpu", "mps"], ["xpu"], ["mps"], []], ids=str)
+def test_the_fastest_device_there_is(there: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, backend in {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}.items():
+        monkeypatch.setattr(backend, "is_available", lambda name=name: name in there)
+    assert find_device() == torch.device([*there, "cpu"][0])
+    if "cuda" in there:
+        assert find_device("cuda:1") == torch.device("cuda", 1)
+
+
+# --- the loop
+
+
+def test_one_step_is_adam_on_the_shifted_loss() -> None:
+    model, reference = small_model().eval(), small_model().eval()
+    batch = Batch.of(EXAMPLES.articles, EXAMPLES.summaries)
+    loss = train_step(model, batch, make_optimizer(model), RECIPE, rate=0.01)
+    adam = torch.optim.Adam(reference.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9)
+    expected = torch.nn.functional.cross_entropy(
+        reference(batch.src, batch.decoder_input).transpose(1, 2), batch.labels, ignore_index=0, label_smoothing=0.1
+    )
+    expected.backward()
+    adam.step()
+    assert loss == pytest.approx(expected.item(), rel=1e-6)
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        # Adam turns even a gradient of rounding errors (a key's bias has none else) into a whole step.
+        solid = theirs.grad.abs() > 1e-5
+        torch.testing.assert_close(ours[solid], theirs[solid], rtol=0, atol=2e-5)
+
+
+def test_training_lowers_the_loss_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = replace(RECIPE, steps=40)
+    history = train(small_model(), EXAMPLES, recipe)
+    assert history.step == list(range(1, 41))
+    assert history.loss[-1] < 0.75 * history.loss[0]
+    assert history.rate == [recipe.rate(step) for step in history.step]
+    an_epoch = sum(len(ids) + 1 for ids in EXAMPLES.summaries) + sum(map(len, EXAMPLES.articles))
+    assert an_epoch in [sum(history.tokens[:n]) for n in range(1, 40)]
+    shown = capsys.readouterr().err
+    assert "40/40 steps, loss" in shown and "tokens/s" in shown and "left" in shown
+    history.save(tmp_path / "history.json")
+    assert History.load(tmp_path / "history.json") == history
+
+
+@pytest.mark.parametrize("fall", ["paper", "linear"])
+def test_training_is_adam_over_the_planned_batches(fall: str) -> None:
+    """Weight by weight, in double precision, where a gradient of rounding errors is far below Adam's eps."""
+    recipe = Recipe(steps=11, peak_rate=3e-3, warmup_steps=4, fall=fall, max_tokens=40, label_smoothing=0.2, seed=3)
+    model = small_model().double()
+    history = train(model, EXAMPLES, recipe, progress=False)
+    reference = small_model().double().train()  # the same seed, so the same dropout
+    adam = torch.optim.Adam(reference.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    plan = [indices for epoch in range(11) for indices in plan_batches(EXAMPLES, 40, seed=3, epoch=epoch)]
+    assert len(plan_batches(EXAMPLES, 40)) < 6, "the run has more than one epoch"
+    losses = []
+    for step, indices in enumerate(plan[:11], start=1):
+        after = math.sqrt(4 / step) if fall == "paper" else (12 - step) / 8
+        adam.param_groups[0]["lr"] = 3e-3 * min(step / 4, after)
+        batch = Batch.of([EXAMPLES.articles[i] for i in indices], [EXAMPLES.summaries[i] for i in indices])
+        logits = reference(batch.src, batch.decoder_input).transpose(1, 2)
+        loss = torch.nn.functional.cross_entropy(logits, batch.labels, ignore_index=0, label_smoothing=0.2)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        losses.append(loss.item())
+    assert history.loss == pytest.approx(losses, rel=1e-9)
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+def no_step(*arguments: object) -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "options", "saved"),
+    [(7, {"save_every": 3}, [0, 3, 6, 7]), (201, {}, [0, 200, 201]), (2, {"minutes": 1e-9}, [0, 1])],
+)
+def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, saved: list[int]) -> None:
+    seen: list[int] = []
+    recipe = replace(RECIPE, steps=steps)
+    options |= {"save": lambda state: seen.append(len(state.history.step)), "take_step": no_step, "progress": False}
+    train(small_model(), EXAMPLES, recipe, **options)
+    assert seen == saved
+
+
+def test_without_progress_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    train(small_model(), EXAMPLES, RECIPE, progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_tells_speed_and_the_time_left() -> None:
+    """Two of four steps were done before, 80 tokens and 4 seconds ago: 2 seconds a step, 20 tokens a second."""
+    history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
+
+    def told(steps: int, minutes: float = math.inf) -> str:
+        return training._report(history, Recipe(steps=steps, warmup_steps=1), 80, (2, 0.0), 4.0, minutes)
+
+    assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
+    assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
+    assert told(1004, minutes=5) == "loss 1.500, 20 tokens/s, 4:56 left"
+    assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
+    risky = Recipe(steps=24, warmup_steps=1, risk_steps=10)
+    assert training._report(history, risky, 80, (2, 0.0), 4.0, math.inf).endswith("0:20 left, then risk")
+    risky = Recipe(steps=24, warmup_steps=1, risk_steps=22)  # of which two are done, in the last three seconds
+    assert training._report(history, risky, 80, (2, 1.0), 4.0, math.inf).endswith("0:30 left")
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    models, losses = [], []
+    for seed in (0, 0, 1):
+        models.append(small_model(seed))
+        losses.append(train(models[-1], EXAMPLES, RECIPE, progress=False).loss)
+    assert losses[0] == losses[1] != losses[2]
+    assert same_weights(models[0], models[1])
+
+
+class Clock:
+    """Stands in for `time`: it goes on by so many seconds whenever it is read, and ticks in 1/64 s, as on Windows."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+
+    def perf_counter(self) -> float:
+        self.now += self.seconds
+        return math.floor(64 * self.now) / 64
+
+
+def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", Clock(15.0))  # it is read before the first step, and after each
+    saved: list[int] = []
+    history = train(
+        small_model(), EXAMPLES, RECIPE, minutes=0.75, save=lambda state: saved.append(len(state.history.step))
+    )
+    assert history.step == [1, 2, 3] and saved == [0, 3]
+    for minutes in (0, math.nan):
+        with pytest.raises(ValueError, match="minutes must be positive, got"):
+            train(small_model(), EXAMPLES, RECIPE, minutes=minutes)
+
+
+def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", Clock(0.0001))
+    assert len(train(small_model(), EXAMPLES, RECIPE).step) == RECIPE.steps
+    assert training.steps_within(1.0, small_model(), EXAMPLES, RECIPE) == 60 * 20 * 1000
+
+
+@pytest.mark.parametrize(("minutes", "steps"), [(1.0, 120), (0.01, 1), (1e-9, 1)])
+def test_how_many_steps_fit_into_minutes(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, first = Clock(10.0), []
+
+    def slow(*arguments: object) -> float:  # the first step takes a minute, the others half a second
+        clock.now += 0.5 if first else 60.0
+        first.append(arguments)
+        return 0.0
+
+    monkeypatch.setattr(training, "time", clock)
+    clock.seconds = 0.0
+    assert training.steps_within(minutes, small_model(), EXAMPLES, RECIPE, slow) == steps
+    assert len(first) == 21
+
+
+def test_a_loss_that_is_no_number_ends_the_run() -> None:
+    model = small_model()
+    with torch.no_grad():
+        next(model.parameters()).fill_(math.inf)
+    with pytest.raises(ValueError, match="loss of step 1 is nan; lower peak_rate"):
+        train(model, EXAMPLES, RECIPE, progress=False)
+
+
+def test_labels_that_are_all_padding_are_not_blamed_on_the_learning_rate() -> None:
+    """Where the end is padding, too, an empty summary has no other label."""
+    config = replace(small_model().config, pad_id=2)
+    empty = replace(EXAMPLES, summaries=[[]] * len(EXAMPLES), pad_id=2)
+    with pytest.raises(ValueError, match="loss of step 1 is nan; all its labels are padding, the id 2"):
+        train(Transformer(config), empty, RECIPE, progress=False)
+
+
+def test_without_examples_there_is_nothing_to_train_on() -> None:
+    for run in (train, partial(training.steps_within, 1.0)):
+        with pytest.raises(ValueError, match="no examples to learn from; give one at least"):
+            run(small_model(), NO_EXAMPLES, RECIPE)
+
+
+def test_the_bar_does_not_sum_all_tokens_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(list):
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("all tokens of the run are read")
+
+        def __getitem__(self, place: object) -> int:
+            raise AssertionError("tokens of earlier steps are read")
+
+    monkeypatch.setattr(training, "History", lambda: History(tokens=Unread()))
+    history = train(small_model(), EXAMPLES, RECIPE, take_step=no_step)
+    assert len(history.tokens) == RECIPE.steps
+
+
+# --- stopping and going on
+
+
+class Killed(Exception):
+    pass
+
+
+def run_until_killed(path: Path, step: int) -> None:
+    """Train and save after each step, and die in the one after `step`, when its weights are half changed."""
+    model = small_model()
+
+    def save(state: State) -> None:
+        save_checkpoint(path, model, VOCABULARY, state)
+        if len(state.history.step) == step:
+            torch.rand(3)  # whatever happens between here and the new start must not matter
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
+
+
+def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) -> tuple[Transformer, History]:
+    set_seed(99)
+    model, _, state, _ = load_checkpoint(path)
+    return model, train(model, examples, recipe, start=state, progress=False)
+
+
+def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 5)
+    model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
+    train(model, EXAMPLES, RECIPE, start=state)
+    shown = capsys.readouterr().err
+    assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 6, 7])
+def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int) -> None:
+    whole = small_model()
+    expected = train(whole, EXAMPLES, RECIPE, progress=False)
+    run_until_killed(tmp_path / "a.safetensors", step)
+    resumed, history = go_on(tmp_path / "a.safetensors")
+    assert history == expected
+    assert same_weights(resumed, whole)
+
+
+def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    with pytest.raises(ValueError, match="go on with its recipe"):
+        go_on(tmp_path / "a.safetensors", recipe=replace(RECIPE, seed=1))
+    with pytest.raises(ValueError, match="other examples; give the same data"):
+        go_on(tmp_path / "a.safetensors", examples=encode_pairs(PAIRS, VOCABULARY, 3, 8))
+
+
+def test_a_run_goes_on_only_on_its_own_device(tmp_path: Path) -> None:
+    """Elsewhere dropout draws other numbers, so the weights would differ without a word."""
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
+    assert state is not None
+    elsewhere = state._replace(tensors=state.tensors | {"random.cuda": state.tensors["random.cpu"]})
+    with pytest.raises(ValueError, match="trained on cuda, not on cpu; go on with its device"):
+        train(model, EXAMPLES, RECIPE, start=elsewhere, progress=False)
+
+
+# --- rates at the edges
+
+
+def test_a_warm_up_beyond_the_run_rises_to_its_end_and_is_never_negative() -> None:
+    assert [linear_rate(step, 1.0, 10, 5) for step in range(1, 6)] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert all(linear_rate(step, 1.0, warmup, 5) >= 0 for step in range(1, 20) for warmup in (1, 4, 5, 6, 7, 50))
+
+
+def test_steps_count_from_one() -> None:
+    for rate in (lambda: paper_rate(0, 512), lambda: linear_rate(0, 1e-3, 10, 100)):
+        with pytest.raises(ValueError, match="steps count from 1, got 0; .* as LambdaLR's, give step \\+ 1"):
+            rate()
+
+
+# --- other ids, other modules
+
+
+def bart_like_run() -> tuple[Transformer, Examples]:
+    """Pad 1, start and eos 2: no id is where ours are."""
+    vocabulary = bart_like()
+    set_seed(0)
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    ids = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, **sizes, **ids))
+    pairs = [
+        Pair("flood closes bridge", "flood"),
+        Pair("flood", "flood closes bridge"),
+        Pair("bridge closes", "bridge"),
+    ]
+    return model, encode_pairs(pairs, vocabulary, 9, 9)
+
+
+def test_a_model_of_other_ids_trains_and_sees_no_padding() -> None:
+    model, examples = bart_like_run()
+    batch = next(training.endless_batches(examples, RECIPE, 0))
+    padding = batch.src == 1
+    assert padding.any() and (batch.labels == 1).any() and not (batch.src == 0).any()
+    with record_attention(model) as maps:
+        logits = model(batch.src, batch.decoder_input)
+    for name in ("encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"):
+        hidden = padding[:, None, None].expand_as(maps[name])
+        assert maps[name][hidden].eq(0).all() and maps[name].sum(-1).allclose(torch.ones(()))
+    losses = -logits.log_softmax(-1).gather(2, batch.labels[:, :, None]).squeeze(2)
+    plain = replace(RECIPE, label_smoothing=0.0)
+    loss = train_step(model, batch, make_optimizer(model), plain, 1e-3)
+    assert loss == pytest.approx(losses[batch.labels != 1].mean().item(), rel=1e-5)
+    history = train(model, examples, replace(RECIPE, steps=60), progress=False)
+    assert history.loss[-1] < 0.5 * history.loss[0]
+    tokens = sum(map(len, examples.articles)) + sum(len(ids) + 1 for ids in examples.summaries)
+    assert sum(history.tokens) == 60 * tokens, "padding is not counted, in one batch a step"
+    texts = summarize(model, bart_like(), examples, 5)
+    assert texts[0] == "flood" and len(texts) == 3
+
+
+@pytest.mark.parametrize("name", ["pad_id", "start_id", "eos_id"])
+def test_a_model_with_other_ids_than_the_examples_is_refused(name: str) -> None:
+    model, examples = bart_like_run()
+    other = replace(examples, **{name: 0})
+    with pytest.raises(ValueError, match=f"the model's {name} is {getattr(examples, name)}, .*vocabulary 0; build"):
+        train(model, other, RECIPE, progress=False)
+
+
+class Recurrent(torch.nn.Module):
+    """No Transformer, no config: called as model(src, tgt)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(len(VOCABULARY), 8)
+        self.reader, self.writer = (torch.nn.GRU(8, 8, batch_first=True) for _ in range(2))
+        self.output = torch.nn.Linear(8, len(VOCABULARY))
+
+    def forward(self, src: torch.Tensor, tgt: torch.Tensor) -> torch.Tensor:
+        _, memory = self.reader(self.words(src))
+        return self.output(self.writer(self.words(tgt), memory)[0])
+
+
+def test_any_module_trains() -> None:
+    set_seed(0)
+    history = train(Recurrent(), EXAMPLES, replace(RECIPE, steps=60, peak_rate=2e-2), progress=False)
+    assert history.loss[-1] < 0.75 * history.loss[0]
+
+
+# --- what is kept, and when
+
+
+@pytest.mark.parametrize(("save_every", "saved"), [(7, [0, 7]), (3, [0, 3, 6, 7]), (200, [0, 7])])
+def test_a_run_is_saved_once_at_its_end(save_every: int, saved: list[int]) -> None:
+    seen: list[int] = []
+    train(
+        small_model(),
+        EXAMPLES,
+        RECIPE,
+        save=lambda state: seen.append(len(state.history.step)),
+        save_every=save_every,
+        progress=False,
+    )
+    assert seen == saved
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_run_with_frozen_parameters_goes_on_to_the_very_weights(tmp_path: Path, step: int) -> None:
+    def frozen() -> Transformer:
+        model = small_model()
+        model.encoder.requires_grad_(False)
+        return model
+
+    whole, start, path = frozen(), frozen(), tmp_path / "a.safetensors"
+    expected = train(whole, EXAMPLES, RECIPE, progress=False)
+
+    def save(state: State) -> None:
+        if len(state.history.step) == step:
+            save_checkpoint(path, model, VOCABULARY, state)
+
+    model = frozen()
+    train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
+    resumed, history = go_on(path)
+    assert history == expected and same_weights(resumed, whole)
+    assert same_weights(resumed.encoder, start.encoder) and not same_weights(resumed.decoder, start.decoder)
+    assert [p.requires_grad for p in resumed.parameters()] == [p.requires_grad for p in whole.parameters()]
+
+
+def test_a_run_goes_on_only_in_the_model_that_it_trained(tmp_path: Path) -> None:
+    run_until_killed(tmp_path / "a.safetensors", 2)
+    state = load_checkpoint(tmp_path / "a.safetensors").state
+    with pytest.raises(ValueError, match="was trained with a parameter .*; build the model that it was"):
+        train(Recurrent(), EXAMPLES, RECIPE, start=state, progress=False)
+
+
+def test_the_optimizer_is_the_papers_and_fused() -> None:
+    defaults = training.make_optimizer(small_model()).defaults
+    assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)

@@ -1,0 +1,273 @@
+"""How a batch is shared out among workers, and which of their failures is told; without any worker."""
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+import pytest
+import torch
+from torch import distributed
+
+from tests.learning.test_training import EXAMPLES, RECIPE, small_model
+from tfm_lib.data.batches import Batch
+from tfm_lib.data.vocabulary import PAD_ID
+from tfm_lib.learning import training, workers
+
+# Summaries of many lengths, so that rows and labels are shared out differently.
+BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumerate(EXAMPLES.summaries[:5])])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 7])
+def test_every_row_falls_to_one_worker(number: int) -> None:
+    shares = [workers.own_share(BATCH, rank, number) for rank in range(number)]
+    rows = [row for own, part in shares if part for row in own.src.tolist()]
+    assert sorted(rows) == sorted(BATCH.src.tolist())
+    assert sum(part for _, part in shares) == pytest.approx(1)
+    assert all(len(own.src) == len(own.decoder_input) == len(own.labels) > 0 for own, _ in shares)
+    assert [part for _, part in shares[5:]] == [0.0] * (number - 5), "nothing is left, so nothing counts"
+
+
+def test_a_part_counts_labels_not_rows() -> None:
+    labels = torch.tensor([[5, 5, 5], [2, PAD_ID, PAD_ID], [5, 2, PAD_ID]])
+    batch = Batch(labels, labels, labels)
+    assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
+
+
+def test_the_shares_gradients_add_up_to_the_whole() -> None:
+    model = small_model().double().eval()
+
+    def gradients(batch: Batch) -> list[torch.Tensor]:
+        loss = training.sequence_loss(model(batch.src, batch.decoder_input), batch.labels, PAD_ID, 0.1)
+        return list(torch.autograd.grad(loss, list(model.parameters())))
+
+    shares = [workers.own_share(BATCH, rank, 7) for rank in range(7)]
+    parts = [[part * gradient for gradient in gradients(own)] for own, part in shares]
+    torch.testing.assert_close([sum(of_one) for of_one in zip(*parts, strict=True)], gradients(BATCH))
+
+
+def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workers.find_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match="cuda or cpu, not on mps"):
+        workers.find_device("mps")
+    taken: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert workers.find_device() == torch.device("cuda", 1) and taken == [1]
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(ValueError, match="3 workers, but GPUs: 2; start a worker for each GPU"):
+        workers.find_device("cuda")
+
+
+# --- a team of one, in this process
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    if not distributed.is_available():
+        pytest.skip("this build of torch has no torch.distributed")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> None:
+    """Of three workers one is here. DDP would divide the sum of their gradients by three."""
+    model, reference = (small_model().double().eval() for _ in range(2))
+    team = workers._Team(model, torch.device("cpu"), [])
+    assert (team.rank, team.number) == (0, 1)
+    team.number = 3
+    optimizer = training.make_optimizer(model)
+    team.take_step(model, BATCH, optimizer, RECIPE, rate=0.0)  # leaves gradients, which must not pile up
+    loss = team.take_step(model, BATCH, optimizer, RECIPE, rate=0.01)
+    own, part = workers.own_share(BATCH, 0, 3)
+    expected = part * training.sequence_loss(reference(own.src, own.decoder_input), own.labels, PAD_ID, 0.1)
+    (3 * expected).backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-9) and optimizer.param_groups[0]["lr"] == 0.01
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_the_team_stops_when_the_time_is_over_or_a_signal_came(alone: None) -> None:
+    signals: list[int] = []
+    team = workers._Team(small_model(), torch.device("cpu"), signals)
+    assert not team.agreed(False) and team.agreed(True)
+    signals.append(signal.SIGTERM)
+    assert team.agreed(False)
+    assert (team.sum(0.1), team.any(True), team.any(False)) == (0.1, True, False), "in double precision"
+
+
+def test_each_worker_draws_its_own_numbers_and_all_go_on_alike(alone: None) -> None:
+    team = workers._Team(small_model(), torch.device("cpu"), [])
+    drawn = []
+    for team.rank in (0, 1, 1):
+        torch.manual_seed(5)
+        with team.own_random_numbers():
+            drawn.append(torch.rand(()).item())
+        drawn.append(torch.rand(()).item())
+    assert drawn[0] != drawn[2] == drawn[4] and drawn[1] == drawn[3] == drawn[5]
+
+
+def test_one_worker_trains_as_one_process_does(
+    alone: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, take_step = [], workers._Team.take_step
+    monkeypatch.setattr(workers._Team, "take_step", lambda *args: steps.append(1) or take_step(*args))
+    models, saved = [small_model(seed).double().eval() for seed in (0, 0)], []
+    recipe = replace(RECIPE, steps=3)
+    history = workers.train(models[0], EXAMPLES, recipe, save=saved.append)
+    assert "3/3 steps" in capsys.readouterr().err and len(saved) == 2
+    assert workers.train(models[1], EXAMPLES, recipe, progress=False).step == history.step
+    assert capsys.readouterr().err == "" and distributed.is_initialized()
+    assert len(steps) == 6, "each step is the team's"
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step_with_a_checkpoint(name: signal.Signals, alone: None) -> None:
+    model, saved = small_model(), []
+    model.register_forward_hook(lambda *_: signal.raise_signal(name) if len(saved) == 1 else None)
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(KeyboardInterrupt):
+        workers.train(model, EXAMPLES, RECIPE, save=lambda s: saved.append(len(s.history.step)), progress=False)
+    assert saved == [0, 1]
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    assert workers.is_first()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        assert workers.is_first() == (rank == "0")
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("no"), 1), (None, None)])
+def test_a_command_ends_with_its_status_and_deaf(
+    error: BaseException | None, status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command() -> None:
+        if error:
+            raise error
+
+    changed = {}
+    monkeypatch.setattr(workers.signal, "signal", changed.__setitem__)
+    with nullcontext() if status is None else pytest.raises(SystemExit) as ended:
+        workers.run(command)
+    assert status is None or ended.value.code == status
+    assert changed == {signal.SIGTERM: signal.SIG_IGN, signal.SIGINT: signal.SIG_IGN}
+
+
+# --- which failure is told
+
+
+LOST = "RuntimeError: Connection closed by peer"
+TOLD = "CourseError: the loss of step 3 is nan; lower peak_rate"
+
+
+@pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 1, "1")])
+def test_workers_share_the_cores_and_talk_over_the_loopback(
+    cores: int | None, number: int, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def note(command: list[str]) -> None:
+        assert "--local-addr=127.0.0.1" in command and f"--nproc-per-node={number}" in command
+        assert not logging.getLogger().isEnabledFor(logging.CRITICAL), "torchrun's reports are silent"
+        seen.append((os.environ["OMP_NUM_THREADS"], os.environ["GLOO_SOCKET_IFNAME"]))
+
+    monkeypatch.setattr(workers.torchrun, "main", note)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(workers.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # so that it is put back at the end
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    workers.launch(number, ["train"])
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    workers.launch(number, ["train"])
+    assert seen == [(threads, "lo0"), ("5", "lo0")], "a number that was given stays"
+    assert logging.getLogger().isEnabledFor(logging.CRITICAL)
+
+
+@pytest.mark.parametrize(("ends", "shown"), [([-9, 1], "\n"), ([1, -9], "")])
+def test_a_progress_bar_that_was_killed_gets_its_line_ended(
+    ends: list[int], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(command: list[str]) -> None:
+        raise failures(tmp_path, *ends)
+
+    monkeypatch.setattr(workers.torchrun, "main", fail)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    with pytest.raises(ChildProcessError):
+        workers.launch(2, ["train"])
+    assert capsys.readouterr().err == shown
+
+
+def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
+    """What torchrun raises where worker 0, 1, ... exited so, or with that error on record."""
+    found = {}
+    for rank, end in enumerate(ends):
+        record = tmp_path / f"{rank}.json"
+        if isinstance(end, str):
+            record.write_text(json.dumps({"message": {"message": end, "extraInfo": {"timestamp": "1"}}}))
+        found[rank] = workers.ProcessFailure(rank, 7, end if isinstance(end, int) else 1, str(record))
+    return workers.ChildFailedError("train", found)
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "told"),
+    [
+        ([LOST, -9], ChildProcessError, r"worker 1 of 2 \(counted from 0\) was ended by SIGKILL"),
+        ([-9, -15], ChildProcessError, "worker 0 of 2 .*SIGKILL"),
+        ([-15, 130], KeyboardInterrupt, None),
+        ([130, -11], ChildProcessError, "worker 1 of 2 .*SIGSEGV"),
+        ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
+        ([-15, TOLD], ValueError, "^the loss of step 3"),
+        ([TOLD, 130], KeyboardInterrupt, None),
+        (["CourseError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
+        ([LOST, -15], workers.ChildFailedError, None),
+        (["IndexError: 7", LOST], workers.ChildFailedError, None),
+        (["ValueError: too many values to unpack", LOST], workers.ChildFailedError, None),
+        ([3, -15], workers.ChildFailedError, None),
+    ],
+)
+def test_the_cause_is_told_and_not_what_followed_from_it(
+    ends: list, kind: type, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(command: list[str]) -> None:
+        assert command[-4:] == ["-m", "tfm_lib", "train", "--x"] and "--nproc-per-node=2" in command
+        raise failures(tmp_path, *ends)
+
+    monkeypatch.setattr(workers.torchrun, "main", fail)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    with pytest.raises(kind, match=told):
+        workers.launch(2, ["train", "--x"])
+    assert logging.getLogger().isEnabledFor(logging.CRITICAL)
+
+
+def test_an_error_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    def killed(data: object, file: IO[str]) -> None:
+        file.write("{")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "dump", killed)
+        with pytest.raises(KeyboardInterrupt):
+            workers._WholeErrors().record_exception(ValueError("lower it"))
+    assert not path.exists()  # torchrun once read half of one
+    workers._WholeErrors().record_exception(ValueError("lower it"))
+    assert json.loads(path.read_text())["message"]["message"] == "ValueError: lower it"
+    assert [file.name for file in tmp_path.iterdir()] == ["error.json"]

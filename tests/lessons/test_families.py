@@ -1,0 +1,297 @@
+"""What lesson 16 builds in its cells, beside transformers, and what it counts, beside models on the meta device."""
+
+import copy
+import json
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaModel,
+)
+from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
+
+from benchmarks import families, lessons, noise, parts_replaced, scaling_law
+from tests.lessons.same_code import assert_same
+from tests.proof import cells
+from tests.proof.environment import ROOT
+from tfm_lib.model import TransformerConfig
+
+LESSON = lessons.definitions("16_families_and_scale")
+SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+SMALL["initializer_range"] = 0.3
+TINY = {"embed_scale": 1.0, "positions": "learned", "activation": "gelu", "dropout": 0.0, "num_decoder_layers": 1}
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (families, ["prefix_mask", "Stack", "hide_words", "cut_spans"]),
+        (parts_replaced, ["rotate", "alibi", "Attention", "Gated", "Layer", "Decoder"]),
+        (noise, ["shaken"]),
+    ],
+)
+def test_the_cells_define_what_the_scripts_measure(module, names):
+    assert_same("16_families_and_scale", module, names)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_the_ends_of_the_knob_are_gpt_and_bert(length):
+    none, all_ = (LESSON.prefix_mask(length, torch.tensor([prefix]))[0, 0] for prefix in (0, length))
+    assert none.equal(torch.ones(length, length, dtype=torch.bool).tril()) and all_.all()
+
+
+def test_llama_is_the_decoder_of_the_lesson_and_pairs_halves():
+    torch.manual_seed(0)
+    more = {"intermediate_size": 88, "num_key_value_heads": 2, "tie_word_embeddings": True}
+    theirs = LlamaForCausalLM(LlamaConfig(**SMALL, **more)).double().eval()
+    ids = torch.randint(50, (2, 12))
+    with torch.inference_mode():
+        wanted, ours = theirs(ids).logits, LESSON.from_llama(theirs)
+        assert (ours(ids) - wanted).abs().max() < 1e-5  # the library turns in 32 bits
+        for layer in ours.layers:  # neighbors as pairs: another order of the rows of both projections
+            for linear in (layer.attention.query, layer.attention.key):
+                heads = linear.weight.unflatten(0, (-1, 8))
+                linear.weight = nn.Parameter(torch.stack(heads.chunk(2, dim=1), dim=2).flatten(0, 2))
+        assert (ours(ids) - wanted).abs().max() > 0.1
+
+
+def stack(layers: dict[str, torch.Tensor], **sizes) -> nn.Module:
+    """The lesson's stack with these weights."""
+    model = LESSON.Stack(TransformerConfig(**TINY, **sizes)).double().eval()
+    model.encoder.load_state_dict(layers)
+    return model
+
+
+def test_the_stack_is_bert():
+    torch.manual_seed(0)
+    theirs = BertForMaskedLM(BertConfig(**SMALL, intermediate_size=88, max_position_embeddings=40)).double().eval()
+    given_ = theirs.bert.state_dict()
+    names = {
+        "around_self_attention.norm": "attention.output.LayerNorm",
+        "around_feed_forward.norm": "output.LayerNorm",
+        "self_attention.query_proj": "attention.self.query",
+        "self_attention.key_proj": "attention.self.key",
+        "self_attention.value_proj": "attention.self.value",
+        "self_attention.output_proj": "attention.output.dense",
+        "feed_forward.expand": "intermediate.dense",
+        "feed_forward.contract": "output.dense",
+    }
+    taken = {
+        "embedding.tokens.weight": given_["embeddings.word_embeddings.weight"],
+        "embedding.positions.table": given_["embeddings.position_embeddings.weight"]
+        + given_["embeddings.token_type_embeddings.weight"][0],
+    }
+    for end in ("weight", "bias"):
+        taken[f"embedding.norm.{end}"] = given_[f"embeddings.LayerNorm.{end}"]
+        for i in range(3):
+            for ours, other in names.items():
+                taken[f"layers.{i}.{ours}.{end}"] = given_[f"encoder.layer.{i}.{other}.{end}"]
+    sizes = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "d_ff": 88, "max_length": 40}
+    model = stack(taken, **sizes, num_encoder_layers=3, embed_norm=True)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = 1e-12
+    ids = torch.randint(1, 50, (2, 12))
+    ids[1, 8:] = 0
+    with torch.inference_mode():
+        wanted = theirs(ids, attention_mask=(ids > 0).long()).logits
+        hidden = model.encoder(ids, (ids > 0)[:, None, None])
+        assert (theirs.cls(hidden) - wanted).abs().max() < 1e-12
+        assert (theirs.cls(model.encoder(ids)) - wanted).abs().max() > 0.1  # pads seen
+
+
+def test_the_stack_is_gpt2():
+    torch.manual_seed(0)
+    ends = {"bos_token_id": 1, "eos_token_id": 2}
+    theirs = GPT2LMHeadModel(GPT2Config(**SMALL, n_positions=40, **ends)).double().eval()
+    given_ = theirs.transformer.state_dict()
+    taken = {"embedding.tokens.weight": given_["wte.weight"], "embedding.positions.table": given_["wpe.weight"]}
+    names = {
+        "around_self_attention.norm": "ln_1",
+        "around_feed_forward.norm": "ln_2",
+        "self_attention.output_proj": "attn.c_proj",
+        "feed_forward.expand": "mlp.c_fc",
+        "feed_forward.contract": "mlp.c_proj",
+    }
+    for end in ("weight", "bias"):
+        taken[f"norm.{end}"] = given_[f"ln_f.{end}"]
+        for i in range(3):
+            for ours, other in names.items():
+                weight = given_[f"h.{i}.{other}.{end}"]
+                taken[f"layers.{i}.{ours}.{end}"] = weight.mT if weight.dim() == 2 else weight
+            three = given_[f"h.{i}.attn.c_attn.{end}"].chunk(3, -1)
+            for part, piece in zip(("query", "key", "value"), three, strict=True):
+                taken[f"layers.{i}.self_attention.{part}_proj.{end}"] = piece.mT if piece.dim() == 2 else piece
+    sizes = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "d_ff": 128, "max_length": 40}
+    model = stack(taken, **sizes, num_encoder_layers=3, norm_first=True)
+    exact = copy.deepcopy(model)
+    for layer in model.encoder.layers:
+        layer.feed_forward.activation = nn.GELU("tanh")
+    ids = torch.randint(1, 50, (2, 12))
+    with torch.inference_mode():
+        wanted = theirs(ids).logits
+        assert (model(ids, torch.zeros(2)) - wanted).abs().max() < 1e-12
+        assert (exact(ids, torch.zeros(2)) - wanted).abs().max() > 1e-4  # the exact GELU
+        assert (model(ids, torch.full((2,), 12)) - wanted).abs().max() > 0.1  # the future seen
+
+
+@pytest.mark.parametrize("kv", [1, 2, 4])
+def test_the_formula_of_llama_counts_any_shape(kv):
+    more = {"intermediate_size": 88, "num_key_value_heads": kv}
+    model = LlamaModel(LlamaConfig(**SMALL, **more))
+    assert LESSON.llama(32, 88, 3, 8 * kv, 50, tables=1) == sum(p.numel() for p in model.parameters())
+
+
+def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int, **more) -> LlamaForCausalLM:
+    shape = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers, "vocab_size": words}
+    return LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=heads, num_key_value_heads=kv, **more))
+
+
+def t5_of(d: int, d_ff: int, layers: int, heads: int, head: int, **more) -> hf.T5ForConditionalGeneration:
+    shape = {"d_model": d, "d_ff": d_ff, "num_layers": layers, "num_heads": heads, "d_kv": head}
+    return hf.T5ForConditionalGeneration(hf.T5Config(**shape, **more))
+
+
+def bart_of(kind: type, config: type, d: int, layers: int, words: int) -> nn.Module:
+    """Of the family of BART; sinusoids, which the library keeps as parameters, are taken out."""
+    shape = {f"{side}_{name}": value for side in ("encoder", "decoder")
+             for name, value in (("layers", layers), ("ffn_dim", 4 * d), ("attention_heads", d // 64))}  # fmt: skip
+    model = kind(config(vocab_size=words, d_model=d, pad_token_id=0, decoder_start_token_id=0, **shape))
+    for side in (model.model.encoder, model.model.decoder):
+        if not isinstance(side.embed_positions, BartLearnedPositionalEmbedding):
+            side.embed_positions = nn.Identity()
+    return model
+
+
+MORE: dict[str, Callable[[], nn.Module]] = {
+    "BERT-large": lambda: hf.BertModel(
+        hf.BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+    ),
+    "GPT-2 medium": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1024, n_layer=24, n_head=16)),
+    "GPT-2 large": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1280, n_layer=36, n_head=20)),
+    "GPT-2 XL": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
+    "T5-base": lambda: hf.T5ForConditionalGeneration(hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12)),
+    "T5-large": lambda: hf.T5ForConditionalGeneration(
+        hf.T5Config(d_model=1024, d_ff=4096, num_layers=24, num_heads=16)
+    ),
+    "T5 3B": lambda: t5_of(1024, 16384, 24, 32, 128),
+    "T5 11B": lambda: t5_of(1024, 65536, 24, 128, 128),
+    "T5 v1.1 base": lambda: t5_of(768, 2048, 12, 12, 64, feed_forward_proj="gated-gelu"),
+    "T5 v1.1 XXL": lambda: t5_of(4096, 10240, 24, 64, 64, feed_forward_proj="gated-gelu"),
+    "CLIP B/16": lambda: hf.CLIPModel(hf.CLIPConfig(vision_config={"patch_size": 16})),
+    "Llama 2 7B": lambda: llama_of(4096, 11008, 32, 32, 32, 32000),
+    "Llama 2 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 32000),
+    "Llama 3.2 1B": lambda: llama_of(2048, 8192, 16, 32, 8, 128256, tie_word_embeddings=True),
+    "Llama 3 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 128256),
+    "Llama 3.1 405B": lambda: llama_of(16384, 53248, 126, 128, 8, 128256),
+    "Mistral 7B": lambda: llama_of(4096, 14336, 32, 32, 8, 32000),
+    "BART-base": lambda: bart_of(hf.BartForConditionalGeneration, hf.BartConfig, 768, 6, 50265),
+    "BART-large": lambda: bart_of(hf.BartForConditionalGeneration, hf.BartConfig, 1024, 12, 50265),
+    "Marian en-de": lambda: bart_of(hf.MarianMTModel, hf.MarianConfig, 512, 6, 58101),
+    "Pegasus-large": lambda: bart_of(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 1024, 16, 96103),
+}
+
+
+def counted_in_the_lesson() -> dict[str, int]:
+    book = cells.read(ROOT / "notebooks/16_families_and_scale.ipynb")
+    [source] = [cell.source for cell in book.cells if cell.id == "more-sizes"]
+    found = dict(vars(LESSON))
+    exec(source.partition("for name")[0], found)
+    return found["more"]
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_sizes_to_the_unit(name):
+    with torch.device("meta"):
+        model = MORE[name]()
+    assert counted_in_the_lesson()[name] == sum(parameter.numel() for parameter in model.parameters())
+
+
+@given(st.lists(st.integers(3, 600), min_size=2, max_size=80), st.randoms(use_true_random=False))
+def test_spans_come_back(tokens, random: Random):
+    source, target = LESSON.cut_spans(tokens, range(605, 620), random)
+    assert LESSON.restore(source, target, range(605, 620)) == tokens
+    assert len(source) < len(tokens) + 15 and len(target) > 1
+
+
+def test_fates_are_drawn_once():
+    tokens = torch.full((500, 500), 7)
+    hidden, labels = LESSON.hide_words(tokens, 604, 604, torch.Generator().manual_seed(0))
+    chosen = labels > 0
+    assert chosen.float().mean().item() == pytest.approx(0.15, abs=0.005)
+    shares = [(hidden == 604)[chosen].float().mean(), (hidden == 7)[chosen].float().mean()]
+    assert [share.item() for share in shares] == pytest.approx([0.8, 0.1], abs=0.01)
+    assert (hidden == tokens)[~chosen].all()
+
+
+def recorded(name: str) -> dict:
+    return json.loads((ROOT / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (families, [*families.NAMES, *(f"prefix {share}" for share in families.SHARES)]),
+        (parts_replaced, list(parts_replaced.CHANGES)),
+    ],
+)
+def test_a_record_has_a_row_for_each_model_and_seed(module, names):
+    record = recorded(module.__name__.rpartition(".")[2])
+    assert (record["command"], tuple(record["seeds"])) == (module.COMMAND, module.SEEDS)
+    assert [(row["name"], row["seed"]) for row in record["rows"]] == [(n, seed) for n in names for seed in module.SEEDS]
+    assert record["summary"] == families.summary(record["rows"])
+
+
+def test_the_law_has_all_widths_and_stories_and_its_fit_comes_out_again():
+    record = recorded("scaling_law")
+    keys = ("seed", "width", "stories")
+    wanted = [(s, w, n) for s in scaling_law.SEEDS for w in scaling_law.WIDTHS for n in scaling_law.SIZES]
+    assert [tuple(row[key] for key in keys) for row in record["rows"]] == wanted
+    n, d, loss = (np.array(x, float) for x in zip(*(
+        (scaling_law.counted(row["width"])["all"], row["tokens"], row["loss"]) for row in record["rows"]
+    ), strict=True))  # fmt: skip
+    again = scaling_law.fit(n, d, loss)
+    assert again["alpha"] == pytest.approx(record["fits"]["all"]["alpha"], rel=0.01)
+
+
+def test_a_known_law_is_found():
+    n, d = (x.flatten() for x in np.meshgrid(np.geomspace(1e3, 1e5, 8), np.geomspace(1e4, 1e6, 4)))
+    found = scaling_law.fit(n, d, 0.7 + 500 / n**0.9 + 3000 / d**0.8)
+    assert [found[name] for name in ("E", "alpha", "beta")] == pytest.approx([0.7, 0.9, 0.8], rel=0.02)
+    assert found["largest error"] < 1e-3
+
+
+def test_runs_of_a_few_steps_fill_their_rows():
+    row = families.run("prefix 0.5", 0, steps=2, tested=4)
+    assert row["headlines"] == 0 and row["parameters"] == 872_704
+    row = parts_replaced.run("as in Llama", 0, steps=2, tested=8)
+    assert row["cache"] == 768 and 5 < row["nats"] < 8
+    row = scaling_law.run(8, 100, 0, steps=3, dev=8)
+    assert 4 < row["loss"] < 8 and row["tokens"] > 1000
+
+
+def test_p_to_the_n_predicts_the_cliff():
+    record = recorded("noise")
+    assert len(record["rows"]) == len(noise.SIZES) * len(noise.SEEDS)
+    for row in record["rows"]:
+        assert row["p to the n"] == pytest.approx(row["exact"], abs=0.06)
+        assert row["tokens"] >= row["exact"]
+
+
+@pytest.mark.slow
+def test_a_measurement_of_noise_comes_out_again():
+    quiet, loud = (noise.measured(size, 0, 20) for size in (0.0, 0.6))
+    assert quiet["exact"] > 0.9 > 0.2 > loud["exact"] and loud["nats"] > 1

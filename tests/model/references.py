@@ -1,0 +1,78 @@
+"""Copies the weights of our modules into torch's and d2l's, so that outputs can be compared."""
+
+import warnings
+from dataclasses import fields
+
+import torch
+from torch import nn
+
+from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward
+from tfm_lib.model import Transformer
+from tfm_lib.writing.next_token import Rules
+
+
+@torch.no_grad()
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    projections = (ours.query_proj, ours.key_proj, ours.value_proj)
+    theirs.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+    theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+    theirs.out_proj.load_state_dict(ours.output_proj.state_dict())
+
+
+def copy_feed_forward(ours: FeedForward, theirs: nn.Module) -> None:
+    theirs.linear1.load_state_dict(ours.expand.state_dict())
+    theirs.linear2.load_state_dict(ours.contract.state_dict())
+
+
+def copy_encoder_layer(ours: EncoderLayer, theirs: nn.TransformerEncoderLayer) -> None:
+    copy_attention(ours.self_attention, theirs.self_attn)
+    copy_feed_forward(ours.feed_forward, theirs)
+    theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
+    theirs.norm2.load_state_dict(ours.around_feed_forward.norm.state_dict())
+
+
+def copy_decoder_layer(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer) -> None:
+    copy_attention(ours.self_attention, theirs.self_attn)
+    copy_attention(ours.cross_attention, theirs.multihead_attn)
+    copy_feed_forward(ours.feed_forward, theirs)
+    theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
+    theirs.norm2.load_state_dict(ours.around_cross_attention.norm.state_dict())
+    theirs.norm3.load_state_dict(ours.around_feed_forward.norm.state_dict())
+
+
+def torch_twin(ours: Transformer) -> nn.Transformer:
+    """An nn.Transformer with the weights of our stacks. It has no embeddings and no output layer."""
+    c = ours.config
+    sizes = (c.d_model, c.num_heads, c.num_encoder_layers, c.num_decoder_layers, c.d_ff, 0.0, c.activation)
+    with warnings.catch_warnings():  # with norm_first it says that its fast path is off
+        warnings.simplefilter("ignore", UserWarning)
+        theirs = nn.Transformer(*sizes, batch_first=True, norm_first=c.norm_first).to(ours.output.weight.dtype)
+    for mine, other in zip(ours.encoder.layers, theirs.encoder.layers, strict=True):
+        copy_encoder_layer(mine, other)
+    for mine, other in zip(ours.decoder.layers, theirs.decoder.layers, strict=True):
+        copy_decoder_layer(mine, other)
+    if c.norm_first:
+        theirs.encoder.norm.load_state_dict(ours.encoder.norm.state_dict())
+        theirs.decoder.norm.load_state_dict(ours.decoder.norm.state_dict())
+    else:  # nn.Transformer puts a norm at the end of a post-norm stack too, where the paper has none
+        theirs.encoder.norm = theirs.decoder.norm = None
+    return theirs
+
+
+def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Random values for every parameter, biases and norms too, so that no mistake hides behind a 0 or a 1."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.copy_(torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.3)
+            if p.dim() == 1:
+                p.add_(0.5)
+    return module
+
+
+def with_rules(settings: dict) -> dict:
+    """The settings of a search as our functions take them: what `generate` names one by one is one `rules`."""
+    names = [field.name for field in fields(Rules)]
+    rest = {name: value for name, value in settings.items() if name not in names}
+    return rest | {"rules": Rules(**{name: settings[name] for name in names if name in settings})}

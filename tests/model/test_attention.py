@@ -1,0 +1,335 @@
+"""Attention by hand and by loop, against torch's kernel and nn.MultiheadAttention."""
+
+import re
+from math import sqrt
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import tfm_lib.attention
+from tests.model.references import copy_attention, randomize
+from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
+from tfm_lib.masks import causal_mask
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.decoding import KeyValueCache
+from tfm_lib.writing.tracing import record_attention
+
+DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
+
+
+def test_attention_weights_by_hand():
+    query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0], [sqrt(2), 0.0]])
+    e = torch.e
+    assert torch.allclose(attention_weights(query, key), torch.tensor([[1 / (1 + e), e / (1 + e)]]))
+
+
+def test_attention_weights_by_loop():
+    query, key = torch.randn(3, 4, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
+    for t in range(3):
+        scores = [sum(query[t, i] * key[s, i] for i in range(4)) / sqrt(4) for s in range(5)]
+        exps = torch.stack(scores).exp()
+        assert torch.allclose(attention_weights(query, key)[t], exps / exps.sum())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 5), st.integers(1, 6), st.integers(1, 8), st.integers(1, 8), st.integers(0, 9999)
+)
+def test_formula_kernel_and_torch_agree_on_random_shapes(batch, queries, keys, width, value_width, seed):
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    query, key, value = (
+        random(batch, 2, queries, width),
+        random(batch, 2, keys, width),
+        random(batch, 2, keys, value_width),
+    )
+    mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.7
+    by_formula = attention_weights(query, key, mask) @ value
+    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-12)
+    reference = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert torch.allclose(by_formula, reference, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype, recorded):
+    layer = MultiHeadAttention(8, 2).to(dtype)
+    x = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
+    mask = torch.ones(2, 1, 3, 3, dtype=torch.bool)
+    mask[0, :, 1] = False
+    layer.on_weights = (lambda weights: None) if recorded else None
+    out = layer(x, x, x, mask)
+    out.float().pow(2).sum().backward()
+    assert torch.allclose(out[0, 1], layer.output_proj.bias)  # zeros, projected
+    assert x.grad.isfinite().all() and all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("kernel", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_both_of_torchs_kernels_give_zeros_and_finite_gradients_to_a_query_that_sees_nothing(kernel, dtype):
+    """What `attention` rests on, and torch does not document; lesson 02 tells since when."""
+    query, key, value = (torch.randn(2, 2, 5, 8, dtype=dtype, requires_grad=True) for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[1] = False
+    for form in (mask, torch.zeros(5, 5, dtype=dtype).masked_fill(~mask, -torch.inf)):
+        with sdpa_kernel(kernel):
+            out = F.scaled_dot_product_attention(query, key, value, attn_mask=form)
+        assert (out[:, :, 1] == 0).all() and out[:, :, 0].any()
+        gradients = torch.autograd.grad(out.float().pow(2).sum(), (query, key, value))
+        assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+@pytest.mark.parametrize("padded", [False, True])
+def test_multi_head_attention_is_torchs(dtype, tolerance, padded):
+    ours = randomize(MultiHeadAttention(12, 3)).to(dtype)
+    theirs = nn.MultiheadAttention(12, 3, batch_first=True).to(dtype)
+    copy_attention(ours, theirs)
+    query, key, value = (torch.randn(2, n, 12, dtype=dtype) for n in (4, 6, 6))
+    keep = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]]).bool() if padded else None
+    hidden = None if keep is None else ~keep  # the opposite polarity
+    mask = None if keep is None else keep[:, None, None, :]
+    with record_attention(ours) as maps:
+        recorded = ours(query, key, value, mask)
+    reference, weights = theirs(query, key, value, key_padding_mask=hidden, average_attn_weights=False)
+    assert torch.allclose(ours(query, key, value, mask), reference, atol=tolerance)
+    assert torch.allclose(recorded, reference, atol=tolerance)
+    assert torch.allclose(maps[""], weights, atol=tolerance)
+
+
+def test_the_same_boolean_mask_means_the_opposite_to_nn_multihead_attention():
+    ours, theirs = MultiHeadAttention(8, 2), nn.MultiheadAttention(8, 2, batch_first=True)
+    copy_attention(ours, theirs)
+    x, mask = torch.randn(1, 5, 8), causal_mask(5)
+    right = theirs(x, x, x, attn_mask=~mask[0, 0])[0]
+    assert torch.allclose(ours(x, x, x, mask), right, atol=1e-6)
+    wrong = theirs(x, x, x, attn_mask=mask[0, 0])[0]
+    assert wrong[0, -1].isnan().all()  # the last row may see nothing: nn.MultiheadAttention gives NaN
+
+
+def test_values_of_hidden_keys_do_not_matter_wherever_they_stand():
+    query, key, value = (torch.randn(1, 2, 5, 4) for _ in range(3))
+    mask = torch.tensor([False, True, True, True, False])  # padding on either side
+    before = attention(query, key, value, mask[None, None, None])
+    key[:, :, ~mask], value[:, :, ~mask] = 9.0, -9.0
+    assert torch.allclose(attention(query, key, value, mask[None, None, None]), before, atol=1e-6)
+
+
+def test_heads_are_slices():
+    layer = randomize(MultiHeadAttention(6, 3))
+    x = torch.randn(2, 4, 6)
+    query, key, value = layer.query_proj(x), layer.key_proj(x), layer.value_proj(x)
+    heads = [attention(*(t[..., 2 * h : 2 * h + 2] for t in (query, key, value))) for h in range(3)]
+    assert torch.allclose(layer(x, x, x), layer.output_proj(torch.cat(heads, dim=-1)), atol=1e-6)
+
+
+def test_one_head_is_attention_over_the_whole_width():
+    layer, x = randomize(MultiHeadAttention(6, 1)), torch.randn(2, 4, 6)
+    mixed = attention(layer.query_proj(x), layer.key_proj(x), layer.value_proj(x))
+    assert torch.allclose(layer(x, x, x), layer.output_proj(mixed), atol=1e-6)
+
+
+def test_the_kernel_takes_any_leading_axes():
+    query, key, value = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6)
+    mask = torch.rand(3, 5) < 0.6
+    by_formula = attention_weights(query, key, mask) @ value
+    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-6)
+    assert torch.allclose(attention(query[0], key[0], value[0], mask), by_formula[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("queries", [1, 3, 5])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_causal_is_the_explicit_mask(queries, padded, recorded, cached):
+    layer, x, past = randomize(MultiHeadAttention(8, 2)), torch.randn(2, 5, 8, requires_grad=True), 5 - queries
+    keep = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]).bool()[:, None, None] if padded else None
+    future = causal_mask(queries, past)
+    layer.on_weights = (lambda weights: None) if recorded else None
+
+    def attended(mask, causal):
+        new, cache = x, None
+        if cached and past:
+            cache, new = KeyValueCache(5), x[:, past:]
+            layer._keys_and_values(x[:, :past], x[:, :past], cache)
+        out = layer(x[:, past:], new, new, mask, cache, causal=causal)
+        return out, *torch.autograd.grad(out.square().sum(), x)
+
+    wanted = attended(future if keep is None else future & keep, False)
+    for found, expected in zip(attended(keep, True), wanted, strict=True):
+        assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(attended(keep, False)[0], wanted[0], atol=1e-5) == (queries == 1)
+
+
+def test_the_kernel_hides_the_future_itself_where_no_other_mask_and_no_past_is_there(monkeypatch):
+    given, kernel = [], F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (given.append(k), kernel(*a, **k))[1])
+    query, key = torch.randn(2, 1, 4, 6, 8)
+    attention(query, key, key, causal=True)
+    attention(query, key, key, causal_mask(6))
+    attention(query[:, :, 1:], key, key, causal=True)
+    attention(query, key, key, torch.ones(1, 1, 1, 6, dtype=torch.bool), causal=True)
+    assert [call.get("is_causal", False) for call in given] == [True, False, False, False]
+
+
+def test_a_model_that_reads_long_texts_is_compiled_and_exported_whole():
+    """Nothing looks at the values of a mask."""
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = Transformer(TransformerConfig(vocab_size=9, max_length=1100, **sizes)).eval()
+    src, tgt = torch.randint(3, 9, (1, 5)), torch.randint(3, 9, (1, 1100))
+    with torch.no_grad():
+        wanted = model(src, tgt)
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        assert torch.allclose(compiled(src, tgt), wanted, atol=1e-5)
+        assert torch.allclose(torch.export.export(model, (src, tgt)).module()(src, tgt), wanted, atol=1e-5)
+
+
+def test_a_variant_that_does_not_listen_to_causal_fails_and_does_not_leak():
+    class Deaf(MultiHeadAttention):
+        def attend(self, query, key, value, mask, positions):
+            return attention(query, key, value, mask)
+
+    x = torch.randn(1, 3, 8)
+    with pytest.raises(TypeError, match="causal"):
+        Deaf(8, 2)(x, x, x)
+
+
+def test_dropout_acts_on_the_weights_in_training_only():
+    layer = MultiHeadAttention(8, 2, dropout=0.9)
+    x = torch.randn(2, 5, 8)
+    assert not torch.allclose(layer(x, x, x), layer(x, x, x))
+    layer.eval()
+    assert torch.equal(layer(x, x, x), layer(x, x, x))
+    assert MultiHeadAttention(8, 2).dropout == 0.0
+
+
+def test_recorded_weights_are_taken_before_dropout():
+    layer = MultiHeadAttention(8, 2, dropout=0.5)
+    x = torch.randn(2, 5, 8)
+    with record_attention(layer) as maps:
+        layer(x, x, x)
+    assert torch.allclose(maps[""].sum(-1), torch.ones(2, 2, 5))
+
+
+def test_additive_attention_by_hand():
+    layer = AdditiveAttention(query_size=1, key_size=1, hidden_size=1)
+    for p in layer.parameters():
+        nn.init.ones_(p)
+    query, key = torch.tensor([[[0.5]]]), torch.tensor([[[-0.5], [0.5]]])
+    scores = torch.tensor([0.0, 1.0]).tanh()
+    assert torch.allclose(layer.weights(query, key)[0, 0], scores.softmax(0))
+
+
+def test_additive_attention_has_two_matrices_and_a_vector_and_no_bias():
+    """One on the score would be lost in the softmax."""
+    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
+    assert sorted(tuple(p.shape) for p in layer.parameters()) == [(1, 4), (4, 3), (4, 5)]
+
+
+def test_additive_attention_takes_widths_that_differ():
+    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
+    out = layer(torch.randn(2, 6, 3), torch.randn(2, 7, 5), torch.randn(2, 7, 9), torch.tensor([3, 7]))
+    assert out.shape == (2, 6, 9)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: MultiHeadAttention(10, 3), ValueError, "d_model=10 and num_heads=3.*d_model=12 and num_heads=3"),
+        (lambda: MultiHeadAttention(8, 0), ValueError, "num_heads=0"),
+        (lambda: attention_weights(torch.zeros(2, 3), torch.zeros(2, 4)), ValueError, "width 3.*width 4"),
+        (lambda: attention(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)), ValueError, "4 keys and 5 values"),
+        (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.zeros(3, 3)), TypeError, "boolean.*float32"),
+        (
+            lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.ones(1, 1, 3, 5, dtype=torch.bool)),
+            ValueError,
+            r"\(1, 1, 3, 5\).*\(1, 2, 3, 3\)",
+        ),
+    ],
+)
+def test_wrong_input_is_refused_with_both_numbers(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def emptied(dtype: torch.dtype) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Query, key, value, and a mask in which one query of each head and a whole example may attend to nothing."""
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, 3, length, 8, dtype=dtype, requires_grad=True) for length in (5, 7, 7)]
+    mask = torch.rand(2, 1, 5, 7) < 0.6
+    mask[0, :, 2], mask[1] = False, False
+    return tensors, mask
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+def test_each_kernel_of_the_cpu_gives_zeros_for_a_query_that_sees_nothing(backend, dtype):
+    tensors, mask = emptied(dtype)
+    with sdpa_kernel(backend):
+        out = attention(*tensors, mask)
+        assert (out[0, :, 2] == 0).all() and (out[1] == 0).all() and (out[0, :, 0] != 0).any()
+        with torch.no_grad():
+            assert torch.equal(attention(*tensors, mask), out)
+        out.float().square().sum().backward()
+    assert all(tensor.grad.isfinite().all() for tensor in tensors)
+    assert (tensors[0].grad[0, :, 2] == 0).all() and (tensors[1].grad[1] == 0).all()
+
+
+def plain_kernel(query, key, value, attn_mask, dropout_p):
+    """As kernels did before torch 2.5, and some still do: a row of -inf is NaN, and so is its gradient."""
+    scores = query @ key.transpose(-2, -1) / sqrt(query.shape[-1])
+    return scores.masked_fill(~attn_mask, -torch.inf).softmax(-1) @ value
+
+
+def test_a_query_that_sees_nothing_gets_zeros_whatever_the_kernel_does(monkeypatch):
+    tensors, mask = emptied(torch.float64)
+    expected = attention(*tensors, mask)
+    expected.square().sum().backward()
+    gradients = [tensor.grad for tensor in tensors]
+    monkeypatch.setattr(F, "scaled_dot_product_attention", plain_kernel)
+    assert attention(*tensors, mask).isnan().any()  # what the guard is against
+    tensors, mask = emptied(torch.float64)
+    out = tfm_lib.attention._attention_by_any_kernel(*tensors, mask, 0.0)
+    assert torch.allclose(out, expected, atol=1e-12) and (out[1] == 0).all()
+    out.square().sum().backward()
+    assert all(torch.allclose(t.grad, g, atol=1e-12) for t, g in zip(tensors, gradients, strict=True))
+
+
+@pytest.mark.parametrize("mask", [torch.zeros(5, 1), torch.zeros(1, 1, 1, 7)], ids=str)
+def test_the_guard_takes_masks_of_two_axes_and_of_one_key(mask):
+    tensors, _ = emptied(torch.float32)
+    assert (tfm_lib.attention._attention_by_any_kernel(*tensors, mask.bool(), 0.0) == 0).all()
+
+
+def test_other_devices_are_guarded():
+    tensors, mask = emptied(torch.float32)
+    with pytest.raises(ZeroDivisionError), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tfm_lib.attention._attention_by_any_kernel", lambda *arguments: 1 / 0)
+        attention(*[tensor.to("meta") for tensor in tensors], mask.to("meta"))
+
+
+@pytest.mark.parametrize("dropout", [-1, -0.1, 1.0, float("nan")])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match=r"dropout is a probability in \[0, 1\)"):
+        MultiHeadAttention(8, 2, dropout=dropout)
+
+
+@given(st.integers(-3, 40), st.integers(-2, 9))
+def test_the_width_that_an_error_names_fits_everywhere(d_model, num_heads):
+    try:
+        MultiHeadAttention(d_model, num_heads)
+    except ValueError as error:
+        named = dict(re.findall(r"(d_model|num_heads)=(\d+)", str(error).partition("choose")[2]))
+        sizes = {name: int(value) for name, value in named.items()}
+        MultiHeadAttention(**sizes)
+        TransformerConfig(vocab_size=5, **sizes)
+    else:
+        assert d_model > 0 and num_heads > 0 and d_model % num_heads == 0

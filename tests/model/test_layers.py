@@ -1,0 +1,82 @@
+"""Layers against torch's, in both norm orders."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.model.references import copy_decoder_layer, copy_encoder_layer, randomize
+from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from tfm_lib.masks import causal_mask
+
+DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
+KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_encoder_layer_is_torchs(dtype, tolerance, norm_first, padded, activation):
+    ours = randomize(EncoderLayer(8, 2, 16, 0.0, norm_first, activation)).to(dtype)
+    theirs = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True, norm_first=norm_first).to(dtype)
+    copy_encoder_layer(ours, theirs)
+    x = torch.randn(2, 5, 8, dtype=dtype)
+    mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
+    assert torch.allclose(ours(x, mask), theirs(x, src_key_padding_mask=hidden), atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_decoder_layer_is_torchs(dtype, tolerance, norm_first, padded):
+    ours = randomize(DecoderLayer(8, 2, 16, 0.0, norm_first)).to(dtype)
+    theirs = nn.TransformerDecoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=norm_first).to(dtype)
+    copy_decoder_layer(ours, theirs)
+    x, memory = torch.randn(2, 4, 8, dtype=dtype), torch.randn(2, 5, 8, dtype=dtype)
+    future = causal_mask(4)
+    mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
+    reference = theirs(x, memory, tgt_mask=~future[0, 0], memory_key_padding_mask=hidden)
+    assert torch.allclose(ours(x, memory, mask=future, memory_mask=mask), reference, atol=tolerance)
+
+
+def test_residual_orders_by_hand():
+    x = torch.tensor([[1.0, 3.0]])
+    add_one = lambda y: y + torch.tensor([0.0, 2.0])  # noqa: E731
+    post, pre = Residual(2, 0.0, norm_first=False), Residual(2, 0.0, norm_first=True)
+    assert torch.allclose(post(x, add_one), torch.tensor([[-1.0, 1.0]]), atol=1e-4)  # the norm of (2, 8)
+    assert torch.allclose(pre(x, add_one), torch.tensor([[0.0, 6.0]]), atol=1e-4)  # (1, 3) + (-1, 1) + (0, 2)
+
+
+def test_by_default_layers_are_the_papers():
+    """Post-norm, and a tenth of what a sub-layer adds is dropped."""
+    for layer in (Residual(8), EncoderLayer(8, 2, 16), DecoderLayer(8, 2, 16)):
+        wraps = [module for module in layer.modules() if isinstance(module, Residual)]
+        assert {(wrap.norm_first, wrap.dropout.p) for wrap in wraps} == {(False, 0.1)}
+    x = torch.randn(3, 8)
+    assert torch.equal(Residual(8)(x, torch.zeros_like), nn.functional.layer_norm(x, [8]))
+
+
+def test_residual_drops_what_the_sublayer_adds_and_never_the_way_around():
+    residual = Residual(4, dropout=0.999999, norm_first=True)
+    x = torch.randn(3, 4)
+    assert torch.equal(residual(x, lambda y: y * 100), x)
+
+
+def test_feed_forward_is_the_same_at_every_position():
+    layer, x = FeedForward(4, 8), torch.randn(2, 5, 4)
+    assert torch.allclose(layer(x)[:, 3], layer(x[:, 3]), atol=1e-6)
+
+
+def test_parameters_by_formula():
+    d, d_ff = 8, 20
+    attention, feed_forward, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
+    count = lambda module: sum(p.numel() for p in module.parameters())  # noqa: E731
+    assert count(EncoderLayer(d, 2, d_ff)) == attention + feed_forward + 2 * norm
+    assert count(DecoderLayer(d, 2, d_ff)) == 2 * attention + feed_forward + 3 * norm
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="relu, gelu, silu, got 'tanh'"):
+        FeedForward(4, 8, "tanh")
+    with pytest.raises(ValueError, match="d_model=8 and num_heads=3"):
+        EncoderLayer(8, 3, 16)

@@ -1,0 +1,299 @@
+"""The whole model: equal to nn.Transformer, without leaks, tied, and sane at the start."""
+
+import re
+from dataclasses import FrozenInstanceError, asdict
+from math import log, sqrt
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.model.references import randomize, torch_twin
+from tfm_lib.masks import padding_mask
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.tracing import record_attention
+
+SMALL = dict(vocab_size=30, d_model=16, num_heads=4, d_ff=32, num_encoder_layers=2, num_decoder_layers=2, dropout=0.0)
+
+
+def small(**changes) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(**{**SMALL, **changes}))
+
+
+def random_ids(*shape, low=3, high=30):
+    return torch.randint(low, high, shape)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("layers", [(2, 2), (1, 3)])
+def test_the_model_is_nn_transformer(dtype, tolerance, norm_first, padded, layers):
+    model = small(norm_first=norm_first, num_encoder_layers=layers[0], num_decoder_layers=layers[1]).to(dtype)
+    theirs = torch_twin(model)
+    src, tgt = random_ids(3, 6), random_ids(3, 5)
+    if padded:
+        src[0, 4:] = src[1, :2] = 0
+    hidden = src == 0
+    out = theirs(
+        model.encoder.embedding(src),
+        model.decoder.embedding(tgt),
+        tgt_mask=torch.ones(5, 5).triu(1).bool(),
+        src_key_padding_mask=hidden,
+        memory_key_padding_mask=hidden,
+    )
+    assert torch.allclose(model(src, tgt), model.output(out), atol=tolerance)
+
+
+def test_embeddings_are_scaled_and_positions_added_on_both_sides():
+    model = small()
+    for side in (model.encoder.embedding, model.decoder.embedding):
+        expected = side.tokens.weight[[4, 9]] * 4.0 + side.positions.table[:2]  # sqrt(16) = 4
+        assert torch.allclose(side(torch.tensor([[4, 9]]))[0], expected)
+    assert torch.allclose(
+        small(embed_scale=1.0).encoder.embedding(torch.tensor([[4]]))[0, 0],
+        model.encoder.embedding.tokens.weight[4] + model.encoder.embedding.positions.table[0],
+    )
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_future_token_leaves_earlier_logits_bit_equal(norm_first, positions):
+    model = randomize(small(norm_first=norm_first, positions=positions))
+    src, tgt = random_ids(2, 6), random_ids(2, 7)
+    logits = model(src, tgt)
+    for t in range(1, 7):
+        changed = tgt.clone()
+        changed[:, t] = (tgt[:, t] + 5) % 25 + 3
+        after = model(src, changed)
+        assert torch.equal(after[:, :t], logits[:, :t])
+        assert not torch.allclose(after[:, t:], logits[:, t:])
+
+
+def test_padding_on_the_right_leaves_real_rows_unchanged():
+    model = randomize(small())
+    src, tgt = random_ids(2, 6), random_ids(2, 5)
+    logits = model(src, tgt)
+    padded_src, padded_tgt = F.pad(src, (0, 3)), F.pad(tgt, (0, 2))
+    assert torch.allclose(model(padded_src, padded_tgt)[:, :5], logits, atol=1e-6)
+
+
+def test_the_source_mask_can_be_given_and_a_target_mask_is_added_to_the_causal_one():
+    model = randomize(small())
+    src, tgt = random_ids(1, 6), random_ids(1, 4)
+    nothing_hidden = model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0))
+    keep = torch.tensor([[1, 1, 1, 1, 0, 0]]).bool()[:, None, None]
+    hidden = model.decode(tgt, model.encode(src, keep), src_mask=keep)
+    assert torch.allclose(hidden, model(F.pad(src[:, :4], (0, 2)), tgt), atol=1e-6)
+    assert not torch.allclose(hidden, nothing_hidden)
+    tgt_keep = torch.tensor([[0, 1, 1, 1]]).bool()[:, None, None]
+    with record_attention(model) as maps:
+        model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0), tgt_mask=tgt_keep)
+    own = maps["decoder.layers.0.self_attention"][0, 0]
+    assert (own[:, 0] == 0).all() and (own.triu(1) == 0).all() and (own[0] == 0).all()
+
+
+@pytest.mark.parametrize("start_id", [0, 2])
+def test_a_start_token_equal_to_padding_or_end_is_seen(start_id):
+    """A padding mask guessed from the target's ids would hide the start token of Marian and of BART."""
+    model = randomize(small(start_id=start_id))
+    src = random_ids(1, 5)
+    with record_attention(model) as maps:
+        model(src, torch.tensor([[start_id, 5, 6]]))
+    assert (maps["decoder.layers.0.self_attention"][0, :, :, 0] > 0).all()
+
+
+def test_tied_weights_are_one_storage_and_save_two_tables():
+    tied, untied = small(), small(tied=False)
+    tables = lambda m: [m.encoder.embedding.tokens.weight, m.decoder.embedding.tokens.weight, m.output.weight]  # noqa: E731
+    assert len({w.data_ptr() for w in tables(tied)}) == 1
+    assert len({w.data_ptr() for w in tables(untied)}) == 3
+    count = lambda m: sum(p.numel() for p in m.parameters())  # noqa: E731
+    assert count(untied) - count(tied) == 2 * 30 * 16
+    optimizer = torch.optim.SGD(tied.parameters(), lr=1.0)
+    tied(random_ids(1, 3), random_ids(1, 3)).sum().backward()
+    optimizer.step()
+    assert torch.equal(tied.output.weight, tied.encoder.embedding.tokens.weight)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("embed_scale", [None, 1.0, 3.0])
+def test_every_parameter_starts_as_wide_as_the_model_says(tied, embed_scale):
+    """At least 2,000 numbers each: their standard deviation is known within 2 percent or so."""
+    sizes = dict(vocab_size=500, d_model=64, d_ff=128, max_length=40, num_encoder_layers=1, num_decoder_layers=1)
+    options = dict(positions="learned", embed_norm=True, norm_first=True, logits_bias=True)
+    model = small(**sizes, **options, tied=tied, embed_scale=embed_scale)
+    kinds = set()
+    for name, p in model.named_parameters():
+        module, kind = name.split(".")[-2:]
+        if module == "norm" or kind == "bias":
+            assert (p == (module == "norm" and kind == "weight")).all(), name
+            continue
+        elif module == "tokens":
+            std = 1 / 8
+        elif module == "positions":
+            std = (8 if embed_scale is None else embed_scale) / 8
+        elif module == "output":
+            std = 0.02
+        else:
+            std = sqrt(2 / sum(p.shape))
+            assert 0.98 < p.abs().max().item() / (sqrt(3) * std) <= 1, f"{name} is not uniform"
+        kinds.add(module)
+        assert p.std().item() == pytest.approx(std, rel=0.07) and abs(p.mean().item()) < 0.1 * std, name
+    assert kinds >= {"tokens", "positions", "query_proj", "output_proj", "expand"} and ("output" in kinds) != tied
+    assert model.output.weight.std().item() == pytest.approx(1 / 8 if tied else 0.02, rel=0.05)
+
+
+def test_layers_differ_at_the_start():
+    model = small()
+    first, second = model.encoder.layers
+    assert not torch.equal(first.self_attention.query_proj.weight, second.self_attention.query_proj.weight)
+
+
+@pytest.mark.parametrize(
+    ("tied", "norm_first", "above"), [(False, False, 0.3), (False, True, 0.3), (True, False, 1.0), (True, True, 2.0)]
+)
+@pytest.mark.parametrize(("vocab_size", "d_model"), [(100, 128), (1000, 64), (2000, 256)])
+def test_the_first_loss_is_near_ln_v(tied, norm_first, above, vocab_size, d_model):
+    for seed in range(3):
+        torch.manual_seed(seed)
+        config = TransformerConfig(
+            vocab_size=vocab_size, d_model=d_model, num_heads=4, d_ff=2 * d_model, num_encoder_layers=2,
+            num_decoder_layers=2, tied=tied, norm_first=norm_first,
+        )  # fmt: skip
+        src, tgt = (random_ids(16, n, high=vocab_size) for n in (12, 10))
+        loss = F.cross_entropy(Transformer(config)(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten())
+        assert log(vocab_size) - 0.1 < loss.item() <= log(vocab_size) + above
+
+
+def test_dropout_sits_on_embeddings_and_sublayers():
+    model = small(dropout=0.5)
+    src, tgt = random_ids(2, 5), random_ids(2, 4)
+    assert not torch.allclose(model(src, tgt), model(src, tgt))
+    model.eval()
+    assert torch.equal(model(src, tgt), model(src, tgt))
+    side = small(dropout=0.5).encoder.embedding
+    assert (side(random_ids(4, 9)) == 0).float().mean().item() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_norm_of_the_embeddings_stands_before_their_dropout():
+    side, ids = small(embed_norm=True, dropout=0.5).encoder.embedding, random_ids(4, 9)
+    dropped, whole = side(ids), side.eval()(ids)
+    kept = dropped != 0
+    assert kept.float().mean().item() == pytest.approx(0.5, abs=0.1)
+    assert torch.allclose(dropped[kept], 2 * whole[kept])
+    assert torch.allclose(whole.mean(-1), torch.zeros(4, 9), atol=1e-5) and whole.std().item() == pytest.approx(1, 0.01)
+
+
+def test_options_of_real_checkpoints():
+    bart = small(positions="learned", position_offset=2, embed_scale=1.0, embed_norm=True, activation="gelu",
+                 logits_bias=True, pad_id=1, start_id=2, eos_id=2, num_decoder_layers=1)  # fmt: skip
+    assert bart.encoder.embedding.positions.table.shape == (514, 16)
+    assert bart.encoder.embedding.positions.table is not bart.decoder.embedding.positions.table
+    assert bart.output.bias.shape == (30,) and (bart.output.bias == 0).all()
+    assert isinstance(bart.encoder.embedding.norm, torch.nn.LayerNorm)
+    marian = small(interleaved=False, activation="silu", start_id=0, pad_id=0)
+    table = marian.encoder.embedding.positions.table
+    assert torch.allclose(table[1, 0], torch.tensor(1.0).sin()) and torch.allclose(table[1, 8], torch.tensor(1.0).cos())
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 6), st.integers(1, 6), st.booleans(), st.sampled_from(["sinusoidal", "learned"])
+)
+def test_logits_have_the_promised_shape_and_the_gradient_reaches_every_parameter(batch, s, t, norm_first, positions):
+    model = small(norm_first=norm_first, positions=positions, logits_bias=True)
+    logits = model(random_ids(batch, s), random_ids(batch, t))
+    assert logits.shape == (batch, t, 30)
+    (logits * torch.randn_like(logits)).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_the_configuration_is_the_papers_and_frozen():
+    config = TransformerConfig(vocab_size=37000)
+    assert asdict(config) == dict(
+        vocab_size=37000, d_model=512, num_heads=8, d_ff=2048, num_encoder_layers=6, num_decoder_layers=6, dropout=0.1,
+        max_length=512, norm_first=False, activation="relu", positions="sinusoidal", interleaved=True,
+        position_offset=0, embed_scale=None, embed_norm=False, tied=True, logits_bias=False,
+        pad_id=0, start_id=1, eos_id=2,
+    )  # fmt: skip
+    assert config.scale == 512**0.5
+    assert small().output.bias is None
+    with pytest.raises(FrozenInstanceError):
+        config.d_model = 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(vocab_size=0), "vocab_size must be at least 1, got 0"),
+        (dict(d_model=10, num_heads=4), "d_model=10 and num_heads=4.*d_model=8"),
+        (dict(num_heads=0), "num_heads must be at least 1"),
+        (dict(num_decoder_layers=0), "num_decoder_layers"),
+        (dict(d_model=15, num_heads=5), "must be even, got 15; use 20, or learned"),
+        (dict(dropout=1.0), r"\[0, 1\), got 1.0"),
+        (dict(activation="tanh"), "relu, gelu, silu, got 'tanh'"),
+        (dict(positions="rotary"), "'sinusoidal' or 'learned', got 'rotary'"),
+        (dict(position_offset=-1), "negative, got -1"),
+        (dict(pad_id=30), "pad_id must be an id of the vocabulary, 0..29, got 30"),
+        (dict(eos_id=-1), "eos_id"),
+        (dict(d_model=16.0), "d_model must be a whole number, got 16.0; round it"),
+        (dict(max_length=16.5), "max_length must be a whole number, got 16.5"),
+        (dict(position_offset=2.0), "position_offset must be a whole number"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        TransformerConfig(**{**SMALL, **changes})
+
+
+def test_an_odd_width_is_fine_with_learned_positions():
+    assert small(d_model=15, num_heads=5, positions="learned")(random_ids(1, 3), random_ids(1, 2)).shape == (1, 2, 30)
+
+
+def test_wrong_ids_are_refused():
+    model = small()
+    good = random_ids(1, 4)
+    for bad, words in [
+        (torch.tensor([[3, 30]]), "0..29, got 3 to 30"),
+        (torch.tensor([[-1, 3]]), "0..29, got -1 to 3"),
+        (torch.tensor([3, 4]), r"\(2,\).*ids\[None\]"),
+        (torch.tensor([[0.5]]), "integers.*float32"),
+        (torch.tensor([[]]), r"\(1, 0\) hold no token"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model(good, bad)
+        with pytest.raises(ValueError, match=words):
+            model(bad, good)
+    with pytest.raises(ValueError, match="513 positions.*only 512.*max_length=513"):
+        model(good, random_ids(1, 513))
+
+
+@pytest.mark.parametrize(("d_model", "heads"), [(10, 3), (9, 3), (21, 7), (22, 7), (1, 1), (7, 8), (2, 3)])
+def test_the_fix_of_a_wrong_width_works_at_once(d_model, heads):
+    with pytest.raises(ValueError) as error:
+        TransformerConfig(vocab_size=5, d_model=d_model, num_heads=heads)
+    [width] = re.findall(r"(?:choose for example d_model=|use )(\d+)", str(error.value))
+    TransformerConfig(vocab_size=5, d_model=int(width), num_heads=heads)
+
+
+def test_ids_are_refused_with_the_fix_for_their_type_or_their_axes():
+    embedding = small().encoder.embedding
+    for bad, words in [
+        (torch.zeros(2, 3), r"integers, .*got torch.float32; use ids.long\(\)"),
+        (torch.zeros(3), r"integers, .*got torch.float32; use ids.long\(\)"),
+        (torch.zeros(1, 3).bool(), r"integers, .*got torch.bool; use ids.long\(\)"),
+        (torch.zeros(1, 3, dtype=torch.uint8), r"integers, .*got torch.uint8; use ids.long\(\)"),
+        (torch.zeros(3).long(), r"\(batch, length\), got \(3,\); for one sequence use ids\[None\]"),
+        (torch.zeros(1, 2, 3).long(), r"\(batch, length\), got \(1, 2, 3\); give each sequence a row"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            embedding(bad)
+
+
+def test_a_configuration_is_given_by_name():
+    with pytest.raises(TypeError):
+        TransformerConfig(30)

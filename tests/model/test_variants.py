@@ -1,0 +1,235 @@
+"""What later lessons build stands on one seam: `attend`, which is told where queries and keys stand.
+
+Each variant decodes over the cache as it does without one, and beam search finds what a plain one finds.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.model.test_model import random_ids, small
+from tests.writing.test_beam_search import plain_beam_search, to_lists
+from tests.writing.test_decoding import lively
+from tfm_lib.attention import MultiHeadAttention, Positions
+from tfm_lib.layers import EncoderLayer
+from tfm_lib.masks import causal_mask, explicit_mask, padding_mask
+from tfm_lib.model import Transformer
+from tfm_lib.writing.beam import beam_hypotheses, search
+from tfm_lib.writing.decoding import DecoderCache, KeyValueCache, Writer, after_the_end, write
+from tfm_lib.writing.next_token import NO_RULES
+
+
+def turn(x, at):
+    """Rotary positions (Su et al. 2021): pair i of a head turns by at * 10000^(-2i/K)."""
+    angle = at[:, None] * 10000 ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])  # (T, K/2)
+    even, odd = x[..., ::2], x[..., 1::2]
+    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
+    return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
+
+
+class Rotary(MultiHeadAttention):
+    def attend(self, query, key, value, mask, positions, *, causal):
+        query, key = turn(query, positions.query), turn(key, positions.key)
+        return super().attend(query, key, value, mask, positions, causal=causal)
+
+
+class ALiBi(MultiHeadAttention):
+    def attend(self, query, key, value, mask, positions, *, causal):
+        slope = 2.0 ** (-8 * torch.arange(1, self.num_heads + 1) / self.num_heads)
+        distance = positions.key[None] - positions.query[:, None]  # (T, S): how far back, as a negative number
+        bias = (slope[:, None, None] * distance.clamp(max=0)).to(query.dtype)  # (H, T, S)
+        scores, mask = query @ key.mT / query.shape[-1] ** 0.5 + bias, explicit_mask(query, key, mask, causal)
+        return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1) @ value
+
+
+class Grouped(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.key_proj, self.value_proj = (nn.Linear(d_model, d_model // 2) for _ in range(2))
+
+    def attend(self, query, key, value, mask, positions, *, causal):
+        key, value = (x.repeat_interleave(2, dim=1) for x in (key, value))  # two heads share one key
+        return super().attend(query, key, value, mask, positions, causal=causal)
+
+
+class Prefix(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.prefix = nn.Parameter(torch.randn(2, 1, num_heads, 3, d_model // num_heads))
+
+    def attend(self, query, key, value, mask, positions, *, causal):
+        more = self.prefix.expand(-1, len(query), -1, -1, -1)
+        key, value = (torch.cat(both, dim=2) for both in zip(more, (key, value), strict=True))
+        mask = None if mask is None else nn.functional.pad(mask, (3, 0), value=True)
+        return super().attend(query, key, value, mask, positions, causal=causal)
+
+
+VARIANTS = [Rotary, ALiBi, Grouped, Prefix]
+
+
+def built(variant, seed=0):
+    model = lively(seed, num_decoder_layers=2, norm_first=True)
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        layer.self_attention = variant(16, 4)
+        for p in layer.self_attention.parameters():
+            nn.init.normal_(p, std=0.7)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_is_no_plain_attention_and_decodes_over_the_cache_as_without(variant):
+    model, plain = built(variant), built(MultiHeadAttention)
+    src, tgt = random_ids(3, 6, high=8), random_ids(3, 7, high=8)
+    src[1, 4:] = 0
+    mask = padding_mask(src, 0)
+    whole = model(src, tgt)
+    if variant is Grouped:  # the same as keys and values that every two heads have in common
+        for mine, other in zip(model.modules(), plain.modules(), strict=True):
+            if isinstance(mine, Grouped):
+                for name in ("key_proj", "value_proj"):
+                    narrow, wide = getattr(mine, name), getattr(other, name)
+                    wide.weight = nn.Parameter(narrow.weight.view(2, 4, 16).repeat_interleave(2, dim=0).flatten(0, 1))
+                    wide.bias = nn.Parameter(narrow.bias.view(2, 4).repeat_interleave(2, dim=0).flatten())
+    shapes = {name: p.shape for name, p in plain.state_dict().items()}
+    kept = {name: p for name, p in model.state_dict().items() if p.shape == shapes.get(name)}
+    plain.load_state_dict(kept, strict=False)
+    assert torch.allclose(plain(src, tgt), whole, atol=1e-10) == (variant is Grouped)
+    memory = model.encode(src)
+    for cut in ([1] * 7, [3, 4], [2, 1, 4], [7]):
+        cache = DecoderCache(2, 7, 6)
+        parts = [model.decode(part, memory, src_mask=mask, cache=cache) for part in tgt.split(cut, dim=1)]
+        assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-10)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_beam_search_over_a_variant_is_the_plain_one(variant):
+    lengths = set()
+    for seed in range(8):
+        model, src = built(variant, seed), random_ids(3, 6, high=8)
+        src[1, 3:] = 0
+        tokens, scores = beam_hypotheses(model, src, 6, num_beams=3)
+        for i, row in enumerate(src):
+            mine, plain = to_lists(tokens[i], scores[i], model.config), plain_beam_search(model, row, 6, num_beams=3)
+            assert [text for _, text in mine] == [text for _, text in plain]
+            assert [score for score, _ in mine] == pytest.approx([score for score, _ in plain], abs=1e-8)
+            lengths |= {len(text) for _, text in mine}
+    assert len(lengths) > 2
+
+
+def test_places_are_told_and_not_guessed():
+    layer, x = Rotary(16, 4).double(), torch.randn(1, 5, 16, dtype=torch.float64)
+    at = Positions.counted(5, 5)
+    assert at.query.tolist() == at.key.tolist() == [0, 1, 2, 3, 4]
+    moved = Positions(at.query + 100, at.key + 100)  # what counts is the distance
+    assert torch.allclose(layer(x, x, x, positions=at), layer(x, x, x, positions=moved), atol=1e-10)
+    swapped = Positions(at.query.flip(0), at.key)
+    assert not torch.allclose(layer(x, x, x, positions=at), layer(x, x, x, positions=swapped), atol=1e-3)
+    last = Positions.counted(2, 5, past=3)
+    assert last.query.tolist() == [3, 4] and last.key.tolist() == [0, 1, 2, 3, 4]
+    assert torch.allclose(layer(x[:, 3:], x, x, positions=last), layer(x, x, x, positions=at)[:, 3:], atol=1e-10)
+
+
+class DecoderOnly(nn.Module):
+    """The smallest language model: embeddings, encoder layers under a causal mask, logits."""
+
+    def __init__(self, attention=Rotary):
+        super().__init__()
+        self.tokens, self.output = nn.Embedding(8, 16), nn.Linear(16, 8)
+        self.layers = nn.ModuleList(EncoderLayer(16, 4, 32) for _ in range(2))
+        for layer in self.layers:
+            layer.self_attention = attention(16, 4)
+        for p in self.parameters():
+            nn.init.normal_(p, std=0.9)
+
+    def forward(self, ids, caches=(None, None)):
+        past = 0 if caches[0] is None else caches[0].length
+        mask, at = causal_mask(ids.shape[1], past), Positions.counted(ids.shape[1], past + ids.shape[1], past)
+        x = self.tokens(ids)
+        for layer, cache in zip(self.layers, caches, strict=True):
+            x = layer(x, mask, cache, at)
+        return self.output(x)  # (B, T, V)
+
+
+class Continuing:
+    """What decoding asks for, of a decoder-only model and the texts that it goes on with."""
+
+    def __init__(self, model, prompt, longest):
+        self.model, self.pad_id, self.eos_id = model, 0, 2
+        self.start, self.source = prompt[:, -1], torch.arange(len(prompt))
+        self.caches = [KeyValueCache(prompt.shape[1] + longest) for _ in model.layers]
+        model(prompt[:, :-1], self.caches)
+
+    def next_logits(self, token):
+        return self.model(token[:, None], self.caches)[:, -1]
+
+    def select(self, rows):
+        self.source = self.source[rows]
+        for cache in self.caches:
+            cache.select(rows)
+
+
+@pytest.mark.parametrize("attention", VARIANTS)
+@torch.no_grad()
+def test_a_decoder_only_model_writes_over_its_cache_what_it_writes_without(attention):
+    lengths = set()
+    for seed in range(6):
+        torch.manual_seed(seed)
+        model = DecoderOnly(attention).double().eval()
+        prompt = random_ids(4, 5, high=8)
+        written = write(Continuing(model, prompt, 6), 6, lambda logits: logits.argmax(-1))
+        ids = prompt
+        for column in written.T:
+            best = model(ids)[:, -1].argmax(-1)
+            goes_on = ~after_the_end(torch.cat([ids[:, 5:], best[:, None]], dim=1), 2)[:, -1]
+            assert torch.equal(column[goes_on], best[goes_on]) and (column[~goes_on] == 0).all()
+            ids = torch.cat([ids, column[:, None]], dim=1)
+        lengths |= set((~after_the_end(written, 2)).sum(1).tolist())
+        found = search(Continuing(model, prompt, 6), 6, num_beams=1, rules=NO_RULES)
+        longest = found.tokens.shape[2]
+        assert torch.equal(found.tokens[:, 0], written[:, :longest])
+    assert len(lengths) > 1
+
+
+@torch.no_grad()
+def test_wide_beams_of_a_decoder_only_model_find_its_best_text():
+    torch.manual_seed(0)
+    model = DecoderOnly().double().eval()
+    prompt = random_ids(1, 4, high=8)
+    found = search(Continuing(model, prompt, 2), 2, num_beams=64, length_penalty=0.0)
+    first = model(prompt)[0, -1].log_softmax(-1)
+    best = {(2,): first[2].item()}
+    for token in (t for t in range(8) if t != 2):
+        then = model(torch.cat([prompt, torch.tensor([[token]])], dim=1))[0, -1].log_softmax(-1)
+        best |= {(token, other): (first[token] + then[other]).item() for other in range(8)}
+    ranked = sorted(best.values(), reverse=True)
+    assert found.scores[0, : len(ranked)].tolist() == pytest.approx(ranked, abs=1e-10)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_built_on_the_meta_device_takes_its_weights_and_is_whole(tied):
+    model = small(tied=tied)
+    with torch.device("meta"):
+        empty = Transformer(model.config)
+    src, tgt = random_ids(2, 5), random_ids(2, 4)
+    assert empty(src.to("meta"), tgt.to("meta")).shape == (2, 4, 30) and empty.output.weight.is_meta
+    empty.load_state_dict(model.state_dict(), assign=True)
+    empty.tie()
+    count = lambda module: sum(p.numel() for p in module.parameters())  # noqa: E731
+    assert count(empty) == count(model)
+    assert torch.equal(empty.eval()(src, tgt), model(src, tgt))
+
+
+def test_no_mask_of_the_source_hides_nothing_and_a_forgotten_one_never_means_that():
+    model, src, tgt = small(), random_ids(2, 5), random_ids(2, 4)
+    src[0, 3:] = model.config.pad_id
+    nothing_hidden = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    memory = model.encode(src, None)
+    assert torch.allclose(memory, model.encode(src, nothing_hidden))
+    assert torch.allclose(
+        model.decode(tgt, memory, src_mask=None), model.decode(tgt, memory, src_mask=nothing_hidden), atol=1e-6
+    )
+    assert torch.allclose(Writer(model, src, 4, None).memory, memory) and not torch.equal(model.encode(src), memory)
+    with pytest.raises(TypeError, match="src_mask"):
+        model.decode(tgt, memory)
+    with pytest.raises(TypeError, match="a mask must be a boolean tensor.*got str"):
+        model.encode(src, "pading")

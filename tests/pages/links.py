@@ -1,0 +1,120 @@
+"""Finds the links and headings of the course's texts, and asks the web whether an address still answers."""
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mistune
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "notebooks").glob("*.ipynb")),
+]
+GONE = (404, 410)
+HEADERS = {"User-Agent": "Mozilla/5.0 (a check of links, weekly)", "Accept": "*/*"}
+
+parse = mistune.create_markdown(renderer=None, plugins=["math", "table", "url"])
+
+
+def markdown_of(path: Path) -> list[str]:
+    """The Markdown of a text: the whole of a file, or each Markdown cell of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return [text]
+    return ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+
+
+def walk(tokens: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for token in tokens:
+        yield token
+        yield from walk(token.get("children", []))
+
+
+@cache
+def links(path: Path) -> list[str]:
+    """Where the links and pictures of a text lead, in order; what stands in code is none."""
+    found = []
+    for source in markdown_of(path):
+        for token in walk(parse(source)):
+            if token["type"] in ("link", "image"):
+                found.append(token["attrs"]["url"])
+            elif token["type"].endswith("html"):
+                found += re.findall(r"(?:href|src)=[\"']([^\"']+)", token["raw"])
+    return found
+
+
+@cache
+def anchors(path: Path) -> list[str]:
+    """The names of a text's headings in links, as GitHub and the web pages form them."""
+    headings = [t for source in markdown_of(path) for t in walk(parse(source)) if t["type"] == "heading"]
+    return [
+        slug("".join(part.get("raw", "") for part in walk(heading["children"]) if part["type"] != "inline_html"))
+        for heading in headings
+    ]
+
+
+def slug(heading: str) -> str:
+    """What GitHub makes of a heading: lower case, without marks, dashes for spaces."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def broken(path: Path) -> list[str]:
+    """The links of a text that lead to no file of the course, or to no heading of it."""
+    found = []
+    for link in links(path):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file if file else path).resolve()
+        readable = target.suffix in (".md", ".ipynb")
+        if (
+            not target.exists()
+            or not target.is_relative_to(ROOT)
+            or (anchor and readable and anchor not in anchors(target))
+        ):
+            found.append(link)
+    return found
+
+
+def external_links() -> dict[str, list[str]]:
+    """Every address that the course links to, without its anchor, and the names of the texts that do."""
+    found: dict[str, list[str]] = {}
+    for path in TEXTS:
+        for link in links(path):
+            if link.startswith(("http://", "https://")):
+                names = found.setdefault(link.split("#")[0], [])
+                names += [path.name] if path.name not in names else []
+    return found
+
+
+def why_dead(address: str, tries: int = 3, pause: float = 5.0, timeout: float = 20.0) -> str | None:
+    """None if somebody answers at `address`, or else what happened.
+
+    A server that refuses a program (401, 403, 429) is there, for people. One that fails is asked again.
+    """
+    reason = None
+    for attempt in range(tries):
+        if attempt:
+            time.sleep(pause * attempt)
+        for method in ("HEAD", "GET"):  # some servers know no HEAD
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(address, None, HEADERS, method=method), timeout=timeout
+                ):
+                    return None
+            except urllib.error.HTTPError as error:
+                reason = f"{error.code} {error.reason}"
+                error.close()
+                if method == "GET" and error.code < 500 and error.code not in GONE:
+                    return None
+            except OSError as error:  # no such host, refused, too slow, a certificate that is not valid
+                reason = str(error)
+    return reason

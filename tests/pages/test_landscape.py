@@ -1,0 +1,444 @@
+"""docs/landscape.md is right: its pictures are what the code draws, and its numbers follow from code or from shapes."""
+
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from docs import landscape
+from tests.pages import links
+from tests.proof.environment import ROOT, why_not_compared
+from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.layers import DecoderLayer, EncoderLayer
+from tfm_lib.writing.decoding import KeyValueCache
+
+PAGE = ROOT / "docs" / "landscape.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+FLAT = " ".join(TEXT.split())
+
+
+def table(section: int) -> list[dict[str, str]]:
+    """The rows of the table in a section, by the names of its columns."""
+    [body] = re.findall(rf"^## {section} .*?(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in body.splitlines() if line.startswith("|")
+    ]
+    assert rows and all(len(row) == len(head) for row in rows), "a row has more or fewer cells than its table"
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+# ----------------------------------------------------------------------------------------------------
+# The pictures
+
+
+@pytest.mark.skipif(bool(why_not_compared()), reason="pixels are compared in the locked environment only")
+@pytest.mark.parametrize(
+    ("path", "draw"), [(landscape.PATHS, landscape.paths), (landscape.MASKS, landscape.long_inputs)]
+)
+def test_the_pictures_are_what_the_code_draws(path, draw):
+    assert path.read_bytes() == draw().png(), f"run python -m docs.landscape to write {path.name} anew"
+
+
+@pytest.mark.parametrize(
+    ("path", "draw"), [(landscape.PATHS, landscape.paths), (landscape.MASKS, landscape.long_inputs)]
+)
+def test_the_page_shows_each_picture_with_its_message(path, draw):
+    message = draw().alt
+    assert f"![{message}]({path.name}) *{message}*" in FLAT
+
+
+# ----------------------------------------------------------------------------------------------------
+# 1: paths and work
+
+
+LONGEST = {
+    "recurrence": lambda n, k: n - 1,
+    "convolution": lambda n, k: math.ceil((n - 1) / (k - 1)),
+    "dilated convolution": lambda n, k: math.ceil(round(math.log(n, k), 9)),
+    "attention": lambda n, k: 1,
+}
+
+
+@pytest.mark.parametrize("name", LONGEST)
+@pytest.mark.parametrize("words", [2, 3, 9, 10, 27, 28, 40])
+def test_paths_are_as_long_as_the_formulas_say(name, words):
+    way = landscape.longest_path(landscape.networks(words)[name])
+    assert landscape.steps(way) <= LONGEST[name](words, landscape.KERNEL)
+    layers = max(row for row, _ in way)
+    assert name == "recurrence" or layers == LONGEST[name](words, landscape.KERNEL)
+    assert name != "recurrence" or landscape.steps(way) == words - 1
+
+
+def test_the_formulas_of_the_paths_stand_in_the_page():
+    assert [row["longest path, in steps"] for row in table(1)] == [
+        "$n - 1$",
+        r"$\lceil (n-1)/(k-1) \rceil$ layers",
+        r"$\lceil \log_k n \rceil$ layers",
+        "1",
+    ]
+
+
+def test_the_nine_words_take_eight_four_two_and_one_step():
+    drawn = landscape.networks(len(landscape.SENTENCE))
+    assert [landscape.steps(landscape.longest_path(arrows)) for arrows in drawn.values()] == [8, 4, 2, 1]
+
+
+def test_every_connection_looks_back_or_stays():
+    for arrows in landscape.networks(12).values():
+        assert all(start[1] <= end[1] and start < end for start, end in arrows)
+
+
+def test_no_way_is_no_path():
+    with pytest.raises(ValueError, match=r"no arrows lead from the first word, \(0, 0\), to .* \(1, 1\)"):
+        landscape.longest_path([((0, 1), (1, 1))])
+
+
+N, D, K = 24, 16, 3
+FORMULAS = {  # of the work on n words, and on the t-th word of a text that is being written
+    "$4nd^2$": lambda n: 4 * n * D**2,
+    "$2knd^2$": lambda n: 2 * K * n * D**2,
+    "$8nd^2 + 4n^2d$": lambda n: 8 * n * D**2 + 4 * n**2 * D,
+    "$4d^2$": lambda t: 4 * D**2,
+    "$2kd^2$": lambda t: 2 * K * D**2,
+    "$8d^2 + 4td$": lambda t: 8 * D**2 + 4 * t * D,
+}
+
+
+def run(layer: str, words: int, before: int = 0) -> None:
+    """Let a layer read so many words, after others whose states, inputs or keys are still there."""
+    x = torch.randn(1, words, D)
+    if layer == "recurrence":
+        cell, state = nn.RNNCell(D, D), torch.randn(1, D)
+        for word in x.unbind(1):
+            state = cell(word, state)
+    elif layer == "self-attention":
+        cache = KeyValueCache(before + words)
+        if before:
+            cache.update(*torch.randn(2, 1, 2, before, D // 2))
+        MultiHeadAttention(D, 2).eval()(x, x, x, cache=cache)
+    else:
+        gap = K if layer.startswith("dilated") else 1
+        earlier = torch.randn(1, gap * (K - 1), D)  # or zeros, in front of the first word
+        nn.Conv1d(D, D, K, dilation=gap)(torch.cat([earlier, x], dim=1).mT)
+
+
+def flops(layer: str, words: int, before: int = 0) -> int:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        run(layer, words, before)
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("row", table(1), ids=lambda row: row["layer"])
+def test_the_work_is_what_torch_counts(row):
+    assert flops(row["layer"], N) == FORMULAS[row["FLOPs on *n* words"]](N)
+    for place in (1, 2, N):
+        counted = flops(row["layer"], 1, before=place - 1)
+        assert counted == FORMULAS[row["FLOPs for the *t*-th word, writing"]](place)
+
+
+def test_where_the_square_equals_a_recurrence():
+    # At n = d the part with the square is one recurrence, and the projections are two.
+    assert flops("self-attention", D) == 3 * flops("recurrence", D)
+    attention = [flops("self-attention", n) for n in (1, 2, 3)]
+    square = (attention[2] - 2 * attention[1] + attention[0]) // 2
+    assert square * D**2 == flops("recurrence", D)
+    assert "they take twice as much as the recurrence. At *n* = *d* the part with the square takes as much" in FLAT
+
+
+def test_an_lstm_takes_four_times_the_work():
+    cell = nn.LSTMCell(D, D)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        cell(torch.randn(1, D))
+    assert counter.get_total_flops() == 4 * flops("recurrence", 1)
+    assert "an LSTM takes four times the work" in FLAT
+
+
+# ----------------------------------------------------------------------------------------------------
+# 2: masks
+
+MASKS = landscape.masks()
+WHOLE = {name: np.logical_or.reduce(list(parts.values())) for name, parts in MASKS.items()}
+BACK = ["full, looking back", "Sparse Transformer", "Transformer-XL", "Reformer"]
+
+
+def test_the_pairs_of_the_table_are_those_of_the_masks():
+    counts = {
+        re.sub(r"\[(.*?)\].*", r"\1", row["model"]): row["pairs"] for row in table(2) if row["pairs"][0].isdigit()
+    }
+    full = [f"{WHOLE[name].sum():,}" for name in ("full, both ways", "full, looking back")]
+    assert counts.pop("full attention") == " or ".join(full)
+    assert counts == {name: f"{WHOLE[name].sum():,}" for name in WHOLE if not name.startswith(("full", "window"))}
+
+
+def test_the_page_tells_the_sizes_of_the_picture():
+    number = r"(\d+)"
+    told = re.search(
+        rf"\*l\* is {number}, \*L\* and \*M\* are {number}, windows reach {number} to either side, "
+        rf"\*g\* is {number} and \*r\* is {number}\.",
+        FLAT,
+    )
+    sizes = ("STRIDE", "SEGMENT", "NEAR", "GLOBAL", "RANDOM")
+    assert told and [int(size) for size in told.groups()] == [getattr(landscape, size) for size in sizes]
+    assert f"hashes random vectors into {landscape.BUCKETS} buckets" in FLAT
+    assert f"with {landscape.POSITIONS} positions" in FLAT and landscape.STRIDE**2 == landscape.POSITIONS
+
+
+def test_pairs_that_can_be_counted_by_hand():
+    n = landscape.POSITIONS
+    assert WHOLE["full, looking back"].sum() == n * (n + 1) // 2
+    assert WHOLE["window"].sum() == 556 == n * 9 - 2 * (4 + 3 + 2 + 1)
+    assert WHOLE["window"].sum(axis=1).max() == 9
+    # Two rows and two columns of 64, which meet in 4 pairs; the window has 18 of them already.
+    assert WHOLE["Longformer"].sum() == 556 + 4 * n - 4 - 18
+    # Four triangles of 16, and three whole squares.
+    assert WHOLE["Transformer-XL"].sum() == 4 * (16 * 17 // 2) + 3 * 16**2
+    assert f"The window alone has {WHOLE['window'].sum()} pairs, at most 9 for a query" in FLAT
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_position_attends_to_something_and_decoders_look_back(name):
+    mask = WHOLE[name]
+    assert mask.any(axis=1).all()
+    assert np.triu(mask, k=1).any() != (name in BACK)
+
+
+def test_two_layers_of_the_sparse_transformer_connect_all():
+    mask = WHOLE["Sparse Transformer"].astype(int)
+    assert ((mask @ mask > 0) == WHOLE["full, looking back"]).all()
+    assert not (mask == WHOLE["full, looking back"]).all()
+
+
+def test_random_keys_are_as_many_as_asked_for():
+    assert (MASKS["BigBird"]["random"].sum(axis=1) == landscape.RANDOM).all()
+
+
+def test_a_reformer_attends_within_buckets_and_to_itself_only_if_alone():
+    mask = WHOLE["Reformer"]
+    own = mask.diagonal()
+    assert (mask[own].sum(axis=1) == 1).all() and own.any() and not own.all()
+    linked = mask | mask.T
+    for query in range(len(mask)):
+        earlier = [key for key in np.flatnonzero(mask[query]) if key != query]
+        assert all(linked[a, b] for a in earlier for b in earlier if a != b)  # all of one bucket
+
+
+def test_buckets_are_the_nearest_of_the_axes_and_their_opposites():
+    turned = landscape.buckets(np.array([[3.0, 1.0], [1.0, 3.0], [-3.0, 1.0], [1.0, -3.0]]), np.eye(2))
+    assert turned.tolist() == [0, 1, 2, 3]
+
+
+# ----------------------------------------------------------------------------------------------------
+# 3: sizes
+
+SIZES = {re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in table(3)}
+HEADS = "heads \N{MULTIPLICATION SIGN} width"
+
+
+def number(cell: str) -> int:
+    return int(cell.replace(",", ""))
+
+
+def pencil(row: dict[str, str]) -> int:
+    """The weights by the formulas of the page, PaLM's by what the page says of it."""
+    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
+    heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
+    a, layers = heads * width, [number(stack) for stack in row["layers"].split(" + ")]
+    if "PaLM" in row["model"]:
+        weights = layers[0] * (2 * d * a + 2 * d * width + 3 * d * d_ff)
+    else:
+        weights = layers[0] * (4 * d * a + 2 * d * d_ff)
+    if len(layers) > 1:
+        weights += layers[1] * (8 * d * a + 2 * d * d_ff)
+    return weights + (number(row["*V*"]) + number(row["*P*"])) * d
+
+
+def amount(cell: str) -> float:
+    value, unit = cell.split()
+    return float(value.replace(",", "")) * {"M": 1e6, "B": 1e9}[unit]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_pencil_gives_what_the_table_says(name):
+    cell = SIZES[name]["by pencil"]
+    digits = len(cell.split()[0].partition(".")[2])
+    unit = amount(f"1 {cell.split()[1]}")
+    assert f"{pencil(SIZES[name]) / unit:,.{digits}f}" == cell.split()[0]
+    assert amount(SIZES[name]["published"]) == pytest.approx(pencil(SIZES[name]), rel=0.03)
+
+
+def test_the_short_formulas_are_those_of_our_layers():
+    d = 64
+    with torch.device("meta"):
+        layers = EncoderLayer(d, 4, 4 * d), DecoderLayer(d, 4, 4 * d)
+    matrices = [sum(p.numel() for p in layer.parameters() if p.dim() == 2) for layer in layers]
+    assert matrices == [12 * d**2, 16 * d**2]
+    assert "where *a* = *d* and $d_\\text{ff} = 4d$, these are $12d^2$ and $16d^2$" in FLAT
+
+
+def test_how_much_wider_t5_is_inside_than_its_vectors():
+    row = SIZES["T5-11B"]
+    heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
+    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
+    wider = f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide"
+    assert f"all heads of a layer {wider}" in FLAT
+
+
+def built() -> dict[str, int]:
+    """The parameters of the first four models, as transformers builds them; no weights, no memory."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed here")
+    large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+    t5 = {"d_model": 1024, "d_kv": 128, "d_ff": 65536, "num_layers": 24, "num_heads": 128}
+    with torch.device("meta"):
+        models = {
+            "BERT-large": transformers.BertModel(transformers.BertConfig(**large)),
+            "GPT-2 XL": transformers.GPT2Model(transformers.GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
+            "BART-large": transformers.BartModel(transformers.BartConfig()),
+            "T5-11B": transformers.T5Model(transformers.T5Config(**t5)),
+        }
+    return {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
+
+
+def test_biases_and_norms_are_less_than_half_a_percent():
+    counts = built()
+    assert list(counts) == list(SIZES)[:4]
+    told = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
+    assert f"have {told} million parameters: less than half a percent more" in FLAT
+    for name, count in counts.items():
+        assert 0 < count / pencil(SIZES[name]) - 1 < 0.005
+
+
+def test_the_growth_in_the_prose_is_that_of_the_table():
+    growth = amount(SIZES["PaLM"]["published"]) / amount(SIZES["BERT-large"]["published"])
+    years = number(SIZES["PaLM"]["year"]) - number(SIZES["BERT-large"]["year"])
+    assert (round(growth, -2), years) == (1600, 4)
+    assert "From BERT-large to PaLM that is about 1,600 times in four years" in FLAT
+
+
+# ----------------------------------------------------------------------------------------------------
+# 4: what was built since
+
+SINCE = {re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in table(4)}
+NONE = "\N{EN DASH}"
+CONFIGS = {
+    "Mistral 7B": "MistralConfig",
+    "Mixtral 8x7B": "MixtralConfig",
+    "Jamba": "JambaConfig",
+    "ModernBERT-base": "ModernBertConfig",
+    "DeepSeek-V3": "DeepseekV3Config",
+    "gpt-oss-120b": "GptOssConfig",
+    "Qwen3-Next": "Qwen3NextConfig",
+    "GLM-5": "GlmMoeDsaConfig",
+    "DeepSeek-V4-Flash": "DeepseekV4Config",
+}
+
+
+def config(name: str) -> Any:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed here")
+    # The oldest that the course supports is older than some of the models.
+    if not hasattr(transformers, name) and why_not_compared():
+        pytest.skip(f"this transformers has no {name} yet")
+    return getattr(transformers, name)()
+
+
+def kept(model: Any) -> tuple[int, int]:
+    """The numbers of a token that an attention layer keeps, and those that it would keep with a pair for each head."""
+    heads = model.num_attention_heads
+    if rank := getattr(model, "kv_lora_rank", None):  # one vector for all heads, and a key that has the positions
+        key = model.qk_nope_head_dim + model.qk_rope_head_dim
+        return rank + model.qk_rope_head_dim, heads * (key + model.v_head_dim)
+    width = getattr(model, "head_dim", None) or model.hidden_size // heads
+    return 2 * model.num_key_value_heads * width, 2 * heads * width
+
+
+def kept_as_told(name: str, model: Any) -> str:
+    """The cell of the table: one number, and where keys are chosen, what the choice needs beside it."""
+    if name == "ModernBERT-base":  # does not write
+        return NONE
+    if rates := getattr(model, "compress_rates", None):  # one vector that is key and value, for several tokens
+        few, many = rates["compressed_sparse_attention"], rates["heavily_compressed_attention"]
+        assert model.num_key_value_heads == 1
+        return f"{model.head_dim // few} + {model.index_head_dim // few}, or {model.head_dim // many}"
+    choice = getattr(model, "index_head_dim", None)
+    return f"{kept(model)[0]:,}" + (f" + {choice}" if choice else "")
+
+
+@pytest.mark.parametrize("name", SINCE)
+def test_what_was_built_since_is_what_its_configuration_says(name):
+    model, row = config(CONFIGS[name]), SINCE[name]
+    assert number(row["layers"]) == model.num_hidden_layers
+    kinds = Counter(getattr(model, "layers_block_type", None) or getattr(model, "layer_types", None) or [])
+    window = getattr(model, "local_attention", None) or getattr(model, "sliding_window", None)
+    if not kinds:
+        kinds = {"sliding_attention" if window else "full_attention": model.num_hidden_layers}
+    assert number(row["that see all"]) == kinds.get("full_attention", 0) + kinds.get("attention", 0)
+    others = sorted({*kinds} - {"full_attention", "attention"})
+    rates = getattr(model, "compress_rates", None) or {}
+    told = {
+        "mamba": "Mamba",
+        "sliding_attention": f"a window of {window:,}" if window else "",
+        "linear_attention": "linear attention",
+        "indexed_attention": f"{getattr(model, 'index_topk', 0):,} keys, chosen",
+        "compressed_sparse_attention": f"every {rates.get('compressed_sparse_attention')} tokens made one",
+        "heavily_compressed_attention": f"every {rates.get('heavily_compressed_attention')}",
+    }
+    assert row["what the others do"] == (", or ".join(told[kind] for kind in others) or NONE)
+    assert row["kept of a token"] == kept_as_told(name, model)
+    experts = [getattr(model, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")]
+    all_experts = next((count for count in experts if count), None)
+    assert row["experts picked"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
+
+
+def test_what_all_heads_would_keep():
+    writing = [name for name in SINCE if name != "ModernBERT-base"]
+    whole = {name: kept(config(CONFIGS[name]))[1] for name in writing}
+    assert whole["DeepSeek-V3"] == 40_960 and "for its 128 heads it would be 40,960" in FLAT
+    assert (list(whole.values()).count(8_192), len(writing)) == (5, 8)
+    assert "five of the eight that write would keep 8,192 numbers of a token" in FLAT
+    latent = config("DeepseekV3Config")
+    assert (latent.kv_lora_rank, latent.qk_rope_head_dim, latent.num_attention_heads) == (512, 64, 128)
+
+
+def test_one_layer_after_each_five_and_the_best_keys():
+    kinds = config("Gemma3TextConfig").layer_types
+    assert [n % 6 for n, kind in enumerate(kinds, 1) if kind == "full_attention"] == [0] * (len(kinds) // 6)
+    chosen = config("DeepseekV32Config").index_topk
+    assert chosen == config("GlmMoeDsaConfig").index_topk and f"the best {chosen:,}." in FLAT
+    squeezed = config("DeepseekV4Config")
+    assert f"a query attends to the best {squeezed.index_topk}, or" in FLAT
+    few, many = squeezed.compress_rates.values()
+    assert f"one vector for every {few} tokens" in FLAT and f"or in other layers one for every {many} tokens" in FLAT
+    assert f"the last {squeezed.sliding_window} tokens it also sees one by one" in FLAT
+    kept_of_one, choice = squeezed.head_dim // few, squeezed.index_head_dim // few
+    assert f"{squeezed.head_dim} / {few} = {kept_of_one}, with {choice} more for the small network" in FLAT
+    assert f"or {squeezed.head_dim} / {many} = {squeezed.head_dim // many}." in FLAT
+    assert f"writes {config('DiffusionGemmaConfig').canvas_length} tokens at once" in FLAT
+
+
+# ----------------------------------------------------------------------------------------------------
+# Papers, and what the course has
+
+
+def test_the_year_beside_a_paper_is_that_of_its_number():
+    told = re.findall(r"(20\d\d)\]\(https://arxiv\.org/abs/(\d\d)\d\d\.\d+", FLAT)
+    rows = [row for row in [*SIZES.values(), *SINCE.values()] if "arxiv" in row["model"]]
+    told += [(row["year"], row["model"].split("abs/")[1][:2]) for row in rows]
+    assert len(told) > 20
+    assert [(year, month) for year, month in told if year[2:] != month] == []
+    assert f"The map ends in {max(year for year, _ in told)}" in FLAT
+
+
+def test_the_last_lesson_is_the_one_that_the_page_names():
+    last = max(Path(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")).name[:2]
+    assert f"The lessons end with {last}" in FLAT
+
+
+def test_the_links_lead_somewhere():
+    assert links.broken(PAGE) == []

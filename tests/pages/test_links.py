@@ -1,0 +1,107 @@
+"""Every link of the course leads somewhere: to files and headings here always, out into the web weekly."""
+
+import http.server
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tests.pages import links
+from tests.proof.references import bare_references, stale_links
+
+
+@pytest.mark.parametrize("path", links.TEXTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    assert links.broken(path) == []
+
+
+@pytest.mark.parametrize("path", [p for p in links.TEXTS if p.suffix == ".md"], ids=lambda path: path.name)
+def test_references_to_lessons_are_links_with_the_numbers_of_today(path):
+    """Those of the lessons are in their lint."""
+    source = path.read_text(encoding="utf-8")
+    assert list(stale_links(source, path)) == [], "run `make stamp`"
+    if path.name not in ("CHANGELOG.md", "CONTRIBUTING.md"):  # the one tells of the past, the other shows examples
+        assert list(bare_references(source)) == []
+
+
+def test_a_text_may_be_named_from_where_one_stands(tmp_path, monkeypatch):
+    """As `author check notebooks/...` does."""
+    monkeypatch.setattr(links, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("a.md").write_text("# Top\n\n[here](#top) [itself](a.md#top)\n")
+    assert links.broken(Path("a.md")) == []
+
+
+def test_links_are_found_and_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(links, "ROOT", tmp_path)
+    (tmp_path / "b.md").write_text("# Why $i$ is `fast`, and *not* slow?\n")
+    (tmp_path / "a.md").write_text(
+        "# Top\n\n[good](b.md#why-i-is-fast-and-not-slow) [here](#top) ![no](picture.png) "
+        "`[code](none.md)` $[x](y)$\n\n"
+        "[out](https://example.org/a#b) <https://example.org/c> <a href='gone.md'>x</a> [up](../b.md)\n\n"
+        "```\n[code](none.md)\n```\n\n| a |\n|---|\n| [no heading](b.md#slow) [nowhere](#bottom) |\n"
+    )
+    assert links.broken(tmp_path / "a.md") == ["picture.png", "gone.md", "../b.md", "b.md#slow", "#bottom"]
+    monkeypatch.setattr(links, "TEXTS", [tmp_path / "a.md"])
+    assert links.external_links() == {"https://example.org/a": ["a.md"], "https://example.org/c": ["a.md"]}
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Answers /HEAD,GET,HEAD,... with those codes, one a request."""
+
+    asked: ClassVar[Counter] = Counter()
+
+    def do_HEAD(self):
+        codes = self.path.strip("/").split(",")
+        code = int(codes[min(self.asked[self.path], len(codes) - 1)])
+        self.asked[self.path] += 1
+        self.send_response(code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("codes", "dead"),
+    [
+        ("200", None),
+        ("405,200", None),  # knows no HEAD
+        ("404,200", None),  # nor this one
+        ("403", None),  # refuses programs
+        ("429", None),
+        ("500,500,200", None),  # was restarting
+        ("404", "404 Not Found"),
+        ("410", "410 Gone"),
+        ("503", "503 Service Unavailable"),
+    ],
+)
+def test_who_answers_is_alive(server, codes, dead):
+    assert links.why_dead(f"{server}/{codes}", pause=0) == dead
+
+
+def test_who_does_not_answer_is_dead():
+    assert "refused" in links.why_dead("http://127.0.0.1:9/", pause=0)
+
+
+@pytest.mark.network
+def test_the_web_still_answers():
+    addresses = links.external_links()
+    with ThreadPoolExecutor(8) as pool:
+        reasons = dict(zip(addresses, pool.map(links.why_dead, addresses), strict=True))
+    dead = [f"{address} in {', '.join(addresses[address])}: {why}" for address, why in reasons.items() if why]
+    assert not dead, "\n".join(dead)

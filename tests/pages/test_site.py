@@ -1,0 +1,238 @@
+"""How the web pages are made: each text has its place, and a lesson is made ready to be read without a kernel.
+
+What comes out is tested by `make test-browser`, in tests/pages/browser/test_site.py.
+"""
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from packaging.requirements import Requirement
+
+from tests.pages.links import markdown_of, parse, walk
+from tests.proof.stamp import SETUP_ID, badge
+from tests.show.controls import CONTROLS
+from tests.times import HUNG
+from tfm_lib.ask.quiz import quiz, quiz_data
+from tfm_lib.show.live import ON_PAGES
+
+pytest.importorskip("sphinx", reason="the group `site` is not installed")
+pytest.importorskip("math_core", reason="the group `site` is not installed")
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+sys.path.append(str(ROOT / "docs"))
+import pages  # noqa: E402
+
+
+@cache
+def conf() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs/conf.py"))
+
+
+def test_the_pages_know_their_address_once_the_repository_has_one(tmp_path):
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs/conf.py", tmp_path / "docs")
+    (tmp_path / "pyproject.toml").write_text('[tool.course]\nrepository = "https://github.com/Ann-Lee/course"\n')
+    made = runpy.run_path(str(tmp_path / "docs/conf.py"))
+    made["made"].cleanup()
+    assert made["html_baseurl"] == "https://ann-lee.github.io/course/"
+    assert made["myst_substitutions"]["course"] == "[the course](https://github.com/Ann-Lee/course)"
+    assert made["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
+
+
+def source_names() -> set[str]:
+    """The texts that become pages, as Sphinx names them."""
+    from sphinx.util.matching import get_matching_files
+
+    found = get_matching_files(ROOT, conf()["include_patterns"], conf()["exclude_patterns"])
+    return {name.removesuffix(".md").removesuffix(".ipynb") for name in found}
+
+
+def test_every_lesson_and_every_text_of_docs_becomes_a_page():
+    wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/newsroom.md", ROOT / "CONTRIBUTING.md"]
+    names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted}
+    assert len(LESSONS) >= 8 and names <= source_names()
+
+
+def test_the_contents_of_the_first_page_hold_every_page_once():
+    blocks = (ROOT / "docs/index.md").read_text(encoding="utf-8").split("```{toctree}\n")[1:]
+    entries = [line for block in blocks for line in block.split("```")[0].splitlines() if line and line[0] != ":"]
+    patterns = [entry.removeprefix("/") if entry[0] == "/" else f"docs/{entry}" for entry in entries]
+    held = {name: [p for p in patterns if fnmatch(name, p)] for name in source_names() - {conf()["root_doc"]}}
+    assert {name: places for name, places in held.items() if len(places) != 1} == {}
+
+
+def test_lessons_follow_each_other_by_number():
+    numbers = [path.name[:2] for path in LESSONS]
+    assert numbers == sorted(set(numbers)), "the contents are in the order of file names"
+
+
+def lesson(*cells: nbformat.NotebookNode, title: str = "# Title") -> list[nbformat.NotebookNode]:
+    """What becomes of these cells in a lesson of that title: they, and all that the page says beside them."""
+    book = new_notebook(cells=[new_markdown_cell(title), *cells])
+    return pages.read_lesson(nbformat.writes(book)).cells
+
+
+def picture(alt: str | None) -> nbformat.NotebookNode:
+    about = {} if alt is None else {"image/png": {"alt": alt}}
+    return new_output("display_data", {"image/png": "", "text/plain": "a picture"}, metadata=about)
+
+
+def test_machinery_and_outputs_to_guess_are_folded_and_nothing_else():
+    _, _, *cells = lesson(
+        new_code_cell("# @title Set-up: nothing to do\nimport sys", id=SETUP_ID),
+        new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell("# @title Drawing\nfigure"),
+        new_code_cell("print(1)", metadata={"tags": ["guess"]}),
+        new_code_cell("print(1)"),
+    )
+    tags = [["hide-input"], ["kept", "hide-input"], ["hide-input"], ["guess", "hide-output"], []]
+    assert [cell.metadata["tags"] for cell in cells] == tags
+    prompts = [cell.metadata["mystnb"].get("code_prompt_show") for cell in cells]
+    folded = [f"Show the code: {kind}" for kind in ("set-up", "quiz", "drawing")]
+    assert prompts == [*folded, "What do you expect? Open to see the {type}", None]
+    assert [cell.source for cell in cells][::2] == ["import sys", "figure", "print(1)"]
+
+
+def test_a_picture_carries_its_alt_text():
+    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[2]
+    assert cell.metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
+
+
+def test_a_page_says_what_cannot_be_done_on_it():
+    _, head, _ = lesson(new_markdown_cell("Read this."))
+    how = "[run the lesson](../docs/index.md#run-the-lessons)"
+    assert head.source == f"*This page is to read. To change the code and do the exercises, {how}.*"
+    title = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')}"
+    colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
+    assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
+
+
+def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
+    output = picture("It is turned.")
+    output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}
+    *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
+    stored, control = cell.outputs
+    assert ON_PAGES not in stored.data and "image/png" in stored.data
+    html = control.data["text/html"]
+    assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
+    data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
+    about = json.loads(data)
+    assert about == {"name": "turn", "data": {"z": "</script>", "a": 1}, "weights": []}
+    assert list(about["data"]) == ["z", "a"]  # in the order in which they were given
+
+
+def test_a_quiz_on_a_page_has_its_questions():
+    stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
+    cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))[2]
+    html = cell.outputs[-1].data["text/html"]
+    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
+    assert about["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
+
+
+def test_every_control_is_known_by_the_name_of_its_cell():
+    package = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tfm_lib/show").glob("*.py"))
+    controls = set(re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live:", package, re.MULTILINE)) - {"control"}
+    found: set[str] = set()
+    for path in LESSONS:
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                called = {cell.source.rstrip().split("\n")[-1].split("(")[0]} & controls
+                found |= called
+                named = cell.id.startswith("control-") and pages.alt_texts(cell) != []
+                assert named == bool(called), f"{path.name}: {cell.id}"
+    assert found == controls == {name.partition(",")[0] for name in CONTROLS}  # one may stand there in two ways
+
+
+@pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])
+def test_a_picture_that_would_have_no_words_or_the_wrong_ones_is_refused(alts):
+    with pytest.raises(ValueError, match=r"cell fig shows pictures with the alt texts .*wanted one picture"):
+        lesson(new_code_cell("fig", id="fig", outputs=[picture(alt) for alt in alts]))
+
+
+def test_no_picture_is_fetched_from_the_web():
+    text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
+    cell = lesson(title=text)[0]
+    target = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
+    assert cell.source == f"# Title\n\n[Open in Colab]({target}) ![here](../docs/a.png)"
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_every_lesson_can_become_a_page(path):
+    book = pages.read_lesson(path.read_text(encoding="utf-8"))
+    assert any("hide-input" in cell.metadata.get("tags", []) for cell in book.cells)
+    for source in markdown_of(path):
+        for token in walk(parse(source)):
+            if token["type"] in ("inline_math", "block_math"):
+                pages.formulas.convert_with_local_state(token["raw"], displaystyle=token["type"] == "block_math")
+
+
+def test_a_formula_is_set_as_tex_sets_it():
+    formula = pages.formulas.convert_with_local_state(r"1.18 \ln 2", displaystyle=False)
+    assert formula.startswith("<math>") and '<mi>ln</mi></mrow><mo lspace="0.1667em">' in formula
+
+
+def site_group() -> set[str]:
+    """The packages of pyproject's group `site`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return {Requirement(need).name for need in project["dependency-groups"]["site"]}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
+def test_make_says_what_conda_does_not_bring(tmp_path):
+    for name in ("Makefile", "environment.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "tfm-course/bin/python"  # a conda environment in which a module is missing
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@" >> asked\nexit 1\n')
+    python.chmod(0o755)
+    for name in ("tfm-course/.tfm-installed", "uv"):
+        (tmp_path / name).touch()
+    shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
+    result = subprocess.run(
+        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=HUNG
+    )
+    assert result.returncode != 0
+    assert result.stdout == (
+        f"The web pages need more than conda brings: ./uv pip install --python {python} --group site\n"
+    ), result.stderr
+    [asked] = (tmp_path / "asked").read_text().splitlines()
+    assert set(asked.replace("_", "-").split("[1:])))")[1].split()) == site_group()
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return yaml.safe_load((ROOT / ".github/workflows" / name).read_text(encoding="utf-8"))
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_pages_are_published_as_make_site_writes_them():
+    jobs = workflow("pages.yml")["jobs"]
+    assert any(command.startswith("make site") for command in commands(jobs["build"]))
+    [upload] = [step for step in jobs["build"]["steps"] if "upload-pages-artifact" in step.get("uses", "")]
+    assert upload["with"] == {"path": "site"}
+    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {
+        "pages": "write",
+        "id-token": "write",
+    }
+
+
+def test_the_browser_has_a_job_of_its_own():
+    run = commands(workflow("test.yml")["jobs"]["browser"])
+    assert any("playwright install --with-deps chromium" in command for command in run)
+    assert run[-1].startswith("make test-browser")

@@ -1,0 +1,240 @@
+"""docs/symbols.md is right: every name in it exists, every term is defined where it says, masks mean what it says."""
+
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.pages import links
+from tfm_lib.attention import attention
+
+PAGE = links.ROOT / "docs/symbols.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+LIBRARIES = {  # the column of a library, and where its names are looked for
+    "`tfm_lib`": ["tfm_lib"],
+    "torch": ["torch"],
+    "`transformers`": [
+        "transformers",
+        "transformers.modeling_outputs",
+        "transformers.models.bart.modeling_bart",
+        "transformers.models.marian.modeling_marian",
+    ],
+    "d2l": ["d2l.torch"],
+}
+SHORT = {"F.": "nn.functional."}
+ABSENT = object()
+
+
+def table(section: str) -> list[dict[str, str]]:
+    """The rows of the table under a heading, by the names of its columns."""
+    [body] = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines() if line.startswith("|")
+    ]
+    head, _, *rest = [[cell.strip("| ") for cell in row] for row in rows]
+    assert all(len(row) == len(head) for row in rest), "a row has more or fewer cells than its table"
+    return [dict(zip(head, row, strict=True)) for row in rest]
+
+
+LETTERS, GLOSSARY, NAMES, MASKS = map(table, ("Letters", "Glossary", "Names", "Masks"))
+
+
+def code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def names(library: str) -> list[str]:
+    """All code names of one library in the page."""
+    found = [name for row in LETTERS + NAMES for name in code(row[library])]
+    for row in MASKS:
+        where, _, argument = row["argument"].partition(": ")
+        found += code(argument) if where == library else []
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------
+# Every code name exists.
+
+
+@cache
+def library(column: str) -> list[ModuleType]:
+    """The modules of a library's names, or a skip where it is not installed."""
+    reason = f"{column} is not installed here, so its names were not looked up"
+    return [pytest.importorskip(module, reason=reason) for module in LIBRARIES[column]]
+
+
+def missing(name: str, modules: list[ModuleType]) -> str | None:
+    """What part of a dotted name, or which argument in its brackets, is in none of the modules; None if all is."""
+    path, _, argument = name.rstrip(")").partition("(")
+    for short, long in SHORT.items():
+        path = path.replace(short, long) if path.startswith(short) else path
+    found: object = next((m for m in modules if has(m, path.split(".")[0])), modules[0])
+    for part in path.split("."):
+        if not has(found, part):
+            return part
+        found = step(found, part)
+    return argument if argument and argument not in arguments(found) else None
+
+
+def has(owner: object, name: str) -> bool:
+    return step(owner, name) is not ABSENT
+
+
+def step(owner: object, name: str) -> object:
+    """An attribute, a module in a package, a field, or an attribute that a class gives to its instances (the class)."""
+    if hasattr(owner, name):
+        return getattr(owner, name)
+    if isinstance(owner, ModuleType) and hasattr(owner, "__path__"):
+        try:
+            return importlib.import_module(f"{owner.__name__}.{name}")
+        except ModuleNotFoundError:
+            return ABSENT
+    if inspect.isclass(owner):
+        own = [base for base in owner.__mro__ if base not in (object, nn.Module)]
+        if any(name in inspect.get_annotations(base) for base in own) or name in arguments(owner):
+            return owner
+        if any(re.search(rf"self\.{name}\b(, self\.\w+)* = |\"{name}\"", source(base)) for base in own):
+            return owner
+    return ABSENT
+
+
+@cache
+def source(owner: type) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(owner))
+    except (OSError, TypeError):  # written in C
+        return ""
+
+
+def arguments(owner: object) -> list[str]:
+    """The names of what a function or class takes; of one written in C, from the line that documents it."""
+    try:
+        return list(inspect.signature(owner).parameters)  # type: ignore[arg-type]
+    except ValueError:
+        head = (owner.__doc__ or "").split("->")[0]
+        return re.findall(r"(\w+)(?=[,=)])", head)
+
+
+@pytest.mark.parametrize("column", LIBRARIES)
+def test_every_name_exists(column):
+    modules = library(column)
+    assert len(names(column)) > 20
+    lost = {name: part for name in names(column) if (part := missing(name, modules))}
+    assert lost == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["F.no_such", "nn.Linear.no_such", "nn.Linear(no_such)", "nn.no_such.Linear", "F.linear.weight(x)"]
+)
+def test_a_name_that_does_not_exist_is_found(name):
+    assert missing(name, [torch]) in ("no_such", "weight")
+    assert missing("F.scaled_dot_product_attention(is_causal)", [torch]) is None
+    assert missing("nn.MultiheadAttention.in_proj_weight", [torch]) is None
+
+
+# ----------------------------------------------------------------------------------------------------
+# Every term is defined where the page says.
+
+
+def test_the_tables_are_in_alphabetical_order_and_name_nothing_twice():
+    for rows in (GLOSSARY, NAMES):
+        terms = [row["term"].casefold() for row in rows]
+        assert terms == sorted(set(terms))
+
+
+def test_every_term_that_has_names_is_explained():
+    terms = {row["term"] for row in GLOSSARY}
+    assert [row["term"] for row in NAMES if row["term"].split(",")[0] not in terms] == []
+
+
+def test_the_letters_are_the_legend_of_the_package():
+    import tfm_lib
+
+    legend = re.findall(r"\b([A-Z])  \w", tfm_lib.__doc__ or "")
+    assert sorted(row["letter"] for row in LETTERS) == sorted(legend)
+    shapes = " ".join(re.sub(r"`[^`]*`", "", row["shape"]) for row in NAMES)
+    assert set(re.findall(r"\b[A-Z]\b", shapes)) <= set(legend)
+
+
+@pytest.mark.parametrize("row", GLOSSARY, ids=lambda row: row["term"])
+def test_a_definition_is_one_sentence(row):
+    meaning = row["in plain words"]
+    assert meaning[0].isupper() and meaning.endswith(".")
+    assert not re.search(r"[.!?] [A-Z]", meaning) and len(meaning.split()) <= 30
+
+
+@pytest.mark.parametrize("row", [*LETTERS, *GLOSSARY], ids=lambda row: row.get("term", row.get("letter")))
+def test_the_section_named_speaks_of_the_term(row):
+    match = re.fullmatch(r"\[(\d\d|landscape), (?:section (\d+)|“[^”]+”)\]\((\S+?)#(\S+)\)", row["lesson"])
+    assert match, f"{row['lesson']} is no link to a section"
+    number, section, file, anchor = match.groups(default="deeper")
+    path = (PAGE.parent / file).resolve()
+    assert path.name.startswith(number) and anchor.startswith(f"{section}-")
+    title = anchor.partition("-")[2]
+    now = [there for there in links.anchors(path) if there.partition("-")[2] == title] or links.anchors(path)
+    assert anchor in now, f"{path.name} has no section {anchor} any more; there is {', '.join(now)}"
+    if "term" in row:
+        text = section_text(path, anchor)
+        lost = [word for word in re.findall(r"\w+", row["term"].casefold()) if word[:5] not in text]  # greedy, greedily
+        assert not lost, f"section {anchor} of {path.name} does not mention {', '.join(lost)}"
+
+
+def section_text(path: Path, anchor: str) -> str:
+    """The opening of a lesson, and the Markdown of one section, in lower case."""
+    opening, *sections = re.split(r"^## ", "\n".join(links.markdown_of(path)), flags=re.MULTILINE)
+    [found] = [text for text in sections if links.slug(text.split("\n")[0]) == anchor]
+    return f"{opening}\n{found}".casefold()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Masks mean what the page says: of three keys, the mask singles out the last; does the query see it?
+
+X = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])  # (B, S, D) = (1, 3, 2)
+MARKED = torch.tensor([[False, False, True]])  # (B, S)
+
+
+def multihead(changed: torch.Tensor, **masks: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return nn.MultiheadAttention(2, 1, batch_first=True)(X, changed, changed, **masks)[0]
+
+
+def transformer(src: torch.Tensor, tgt: torch.Tensor, **masks: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return nn.Transformer(2, 2, 1, 1, 4, dropout=0.0, batch_first=True)(src, tgt, **masks)[:, :1]
+
+
+SEES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "`tfm_lib`: `attention.attention(mask)`": lambda x: attention(X, x, x, MARKED[:, None]),
+    "torch: `F.scaled_dot_product_attention(attn_mask)`": lambda x: F.scaled_dot_product_attention(
+        X, x, x, attn_mask=MARKED[:, None]
+    ),
+    "torch: `nn.MultiheadAttention.forward(attn_mask)`": lambda x: multihead(x, attn_mask=MARKED.expand(3, 3)),
+    "torch: `nn.MultiheadAttention.forward(key_padding_mask)`": lambda x: multihead(x, key_padding_mask=MARKED),
+    "torch: `nn.Transformer.forward(src_key_padding_mask)`": lambda x: transformer(
+        x, X, src_key_padding_mask=MARKED, memory_key_padding_mask=MARKED
+    ),
+    "torch: `nn.Transformer.forward(tgt_mask)`": lambda x: transformer(X, x, tgt_mask=MARKED.expand(3, 3)),
+}
+
+
+@pytest.mark.parametrize("argument", SEES)
+def test_true_means_what_the_page_says(argument):
+    [means] = [row["True or 1 means"] for row in MASKS if row["argument"] == argument]
+    changed = X.clone()
+    changed[0, 2] = torch.tensor([-3.0, 5.0])
+    sees = not torch.allclose(SEES[argument](X), SEES[argument](changed))
+    assert means == ("may attend" if sees else "**hidden**")
+
+
+def test_no_mask_of_torch_and_ours_is_taken_on_trust():
+    rows = [row["argument"] for row in MASKS if row["argument"].startswith(("`tfm_lib`", "torch"))]
+    assert rows == list(SEES)

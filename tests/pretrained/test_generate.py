@@ -1,0 +1,153 @@
+"""Decoding writes what `generate` of transformers writes, from the same weights."""
+
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration, GenerationConfig, MarianConfig, MarianMTModel
+from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from tests.model.references import with_rules
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.pretrained.names import theirs as called
+from tfm_lib.writing.beam import beam_hypotheses, beam_search
+from tfm_lib.writing.decoding import greedy, token_log_probs
+from tfm_lib.writing.next_token import Rules, next_token_probs
+
+VOCAB, LONGEST = 40, 16
+THEIR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=1) | dict(
+    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, dropout=0.0
+)
+OUR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_length=32, num_encoder_layers=2, num_decoder_layers=1) | dict(
+    num_heads=4, d_ff=32, dropout=0.0, logits_bias=True
+)
+# Ids as the two were published: BART starts with the end, Marian with padding.
+BART = dict(pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, bos_token_id=0)
+MARIAN = dict(pad_token_id=VOCAB - 1, eos_token_id=0, decoder_start_token_id=VOCAB - 1, bos_token_id=None)
+
+
+def twins(kind, seed, end_bias=0.0, dtype=torch.float32):
+    """A random model of transformers, and ours with its weights; end_bias makes the end more likely."""
+    torch.manual_seed(seed)
+    if kind == "bart":
+        ids, theirs = BART, BartForConditionalGeneration(BartConfig(**THEIR_SIZES, **BART, forced_eos_token_id=None))
+        options = dict(activation="gelu", positions="learned", position_offset=2, embed_scale=1.0, embed_norm=True)
+    else:
+        settings = dict(**MARIAN, scale_embedding=True, activation_function="swish", forced_eos_token_id=None)
+        ids, theirs = MARIAN, MarianMTModel(MarianConfig(**THEIR_SIZES, **settings))
+        options = dict(activation="silu", interleaved=False)
+    sines = {name for name in theirs.state_dict() if kind == "marian" and "embed_positions" in name}
+    with torch.no_grad():
+        for name, p in theirs.named_parameters():  # loud positions, for texts that end at many lengths
+            if name not in sines:
+                std = 0.6 if "shared" in name else 3.0 if "positions" in name else 0.3
+                p.normal_(mean=float(name.endswith("norm.weight")), std=std)
+    theirs.to(dtype).eval()
+    theirs.generation_config = GenerationConfig(**ids)
+    theirs.final_logits_bias.normal_()[0, ids["eos_token_id"]] += end_bias
+    our_ids = dict(pad_id=ids["pad_token_id"], eos_id=ids["eos_token_id"], start_id=ids["decoder_start_token_id"])
+    ours = Transformer(TransformerConfig(**OUR_SIZES, **our_ids, **options)).to(dtype).eval()
+    ours.load_state_dict({name: theirs.state_dict()[called(name)].squeeze(0) for name in ours.state_dict()})
+    return ours, theirs
+
+
+def sources(model, lengths=(9, 1, 4, 7, 2)):
+    src = torch.randint(3, VOCAB - 1, (len(lengths), max(lengths)))
+    for row, length in zip(src, lengths, strict=True):
+        row[length:] = model.config.pad_id
+    return src
+
+
+def generate(theirs, src, **settings):
+    pad_id = theirs.generation_config.pad_token_id
+    settings = (
+        dict(max_new_tokens=LONGEST, do_sample=False, return_dict_in_generate=True, output_scores=True) | settings
+    )
+    return theirs.generate(src, attention_mask=(src != pad_id).long(), **settings)
+
+
+def assert_equal_to_the_end(ours, theirs, model):
+    """Equal up to each row's end: what transformers puts after it has changed between its versions."""
+    ends = set()
+    for mine, other in zip(ours.tolist(), theirs[:, 1:].tolist(), strict=True):
+        end = mine.index(model.config.eos_id) + 1 if model.config.eos_id in mine else len(mine)
+        assert mine[:end] == other[:end]
+        assert set(mine[end:]) <= {model.config.pad_id}
+        ends.add(end)
+    return ends
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian"])
+def test_the_twins_are_twins(kind):
+    ours, theirs = twins(kind, seed=0, dtype=torch.float64)
+    src, tgt = sources(ours), torch.randint(0, VOCAB, (5, 6))
+    mask = (src != ours.config.pad_id).long()
+    out = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
+    assert torch.allclose(ours(src, tgt), out, atol=1e-12) and out.std() > 0.5
+
+
+DTYPES = (torch.float32, torch.float64)
+RULES = [{}, dict(no_repeat_ngram_size=3, min_new_tokens=6), dict(no_repeat_ngram_size=2)]
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian"])
+@pytest.mark.parametrize("rules", RULES)
+def test_greedy_is_theirs(kind, rules):
+    ends = set()
+    for seed in range(7):
+        ours, theirs = twins(kind, seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed % 2])
+        src = sources(ours)
+        ends |= assert_equal_to_the_end(
+            greedy(ours, src, LONGEST, **with_rules(rules)), generate(theirs, src, **rules)[0], ours
+        )
+    assert len(ends) > 2
+
+
+def test_the_start_token_counts_as_written():
+    """BART starts with the end, so that it can't end where no token may come twice."""
+    for seed in range(3):
+        ours, theirs = twins("bart", seed, end_bias=3.0)
+        src = sources(ours)
+        tokens = greedy(ours, src, LONGEST, rules=Rules(no_repeat_ngram_size=1))
+        assert tokens.tolist() == generate(theirs, src, no_repeat_ngram_size=1)[0][:, 1:].tolist()
+        assert all(len({2, *row}) == 1 + LONGEST for row in tokens.tolist())
+
+
+BEAMS = [
+    dict(num_beams=4),
+    dict(num_beams=4, early_stopping=True, length_penalty=2.0, no_repeat_ngram_size=3, min_new_tokens=8),
+    dict(num_beams=6, length_penalty=0.6, no_repeat_ngram_size=2),
+    dict(num_beams=2, length_penalty=0.0),
+    dict(num_beams=3, length_penalty=-1.0, early_stopping=True),
+]
+
+
+@pytest.mark.parametrize("kind", ["bart", "marian"])
+@pytest.mark.parametrize("settings", BEAMS)
+def test_every_beam_is_theirs(kind, settings):
+    ends = set()
+    for seed in range(1, 6):
+        ours, theirs = twins(kind, seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed % 2])
+        src, beams = sources(ours), settings["num_beams"]
+        their = generate(theirs, src, num_return_sequences=beams, **settings)
+        tokens, scores = beam_hypotheses(ours, src, LONGEST, **with_rules(settings))
+        ends |= assert_equal_to_the_end(tokens.flatten(0, 1), their.sequences, ours)
+        assert torch.allclose(scores.flatten().float(), their.sequences_scores, atol=1e-4)
+        assert_equal_to_the_end(beam_search(ours, src, LONGEST, **with_rules(settings)), their.sequences[::beams], ours)
+    assert len(ends) > 3
+
+
+def test_what_sample_draws_from_is_theirs():
+    logits = torch.randn(50, 30) * 2
+    for temperature, top_k, top_p in ((0.7, 5, 0.9), (1.5, 10, 0.5), (1.0, 40, 0.05), (1.0, 3, 0.999)):
+        theirs = TemperatureLogitsWarper(temperature)(None, logits)
+        theirs = TopPLogitsWarper(top_p)(None, TopKLogitsWarper(top_k)(None, theirs))
+        assert torch.allclose(next_token_probs(logits, temperature, top_k, top_p), theirs.softmax(-1), atol=1e-6)
+
+
+def test_a_score_is_the_log_probability_over_the_length():
+    ours, _ = twins("bart", seed=1)
+    src = sources(ours)
+    tokens, scores = beam_hypotheses(ours, src, LONGEST, length_penalty=0.6)
+    for tokens_of_rank, score in zip(tokens.unbind(1), scores.unbind(1), strict=True):
+        log_probs = token_log_probs(ours, src, tokens_of_rank)
+        lengths = (log_probs < 0).sum(1)
+        assert torch.allclose(log_probs.sum(1) / lengths**0.6, score, atol=1e-4)

@@ -1,0 +1,332 @@
+"""`make write`: what a trained model writes for a user's texts, and what it says where it can't."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from math import log
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.data.test_batches import bart_like
+from tests.model.test_model import small
+from tests.times import HUNG
+from tests.writing.test_decoding import lively
+from tfm_lib.commands.cli import main, parser
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning.checkpoints import History, State, save_checkpoint
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.pretrained import summarizer as writing
+from tfm_lib.pretrained.summarizer import Candidate, Summarizer, find_checkpoint
+from tfm_lib.writing.beam import beam_hypotheses, beam_search
+from tfm_lib.writing.decoding import greedy, token_log_probs
+
+STORY = (
+    "Kofi Mensah could not believe the news at first. Builder Julia Rossi welcomed the first guests to four new "
+    "cinemas on Thursday. People in Ottawa had waited for them for years."
+)
+SUMMARY = "ottawa gets 4 theaters from rossi on thursday"
+SHIPS = "Model: the newsroom model that ships\n"
+UNKNOWN = "unknown words, read as [unk]: "
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def newsroom() -> Summarizer:
+    return Summarizer(*newsroom_model())
+
+
+@pytest.fixture
+def toy() -> Summarizer:
+    """Random weights: every text has many summaries that are nearly as probable."""
+    return Summarizer(lively(0, max_length=5), Vocabulary.of_words(["the old mill burns"]))
+
+
+def write(*arguments: str, stdin: bytes | None = None, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
+    if monkeypatch is not None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin or b"")))
+    args = parser().parse_args(["write", *arguments])
+    args.run(args)
+
+
+def keep(run: str, summarizer: Summarizer, steps_done: int | None = None) -> Path:
+    """A run of three steps in runs/, finished unless so many steps are done."""
+    path = Path("runs", run, "checkpoint.safetensors")
+    history = History()
+    for _ in range(3 if steps_done is None else steps_done):
+        history.add(1.0, 0.1, 10)
+    save_checkpoint(path, summarizer.model, summarizer.vocabulary, State(Recipe(steps=3), history, "", {}))
+    return path
+
+
+# ----------------------------------------------------------------------------------------------------
+# In Python.
+
+
+def test_two_lines_of_python_summarize_a_text():
+    assert Summarizer.load("newsroom").write(STORY) == SUMMARY
+
+
+def test_one_beam_is_greedy_and_more_are_beam_search_by_probability(toy):
+    model, vocabulary = toy.model, toy.vocabulary
+    texts = ["mill", "the old mill burns", "burns the mill"]
+    for text in texts:
+        src = torch.tensor([vocabulary.encode(text)])
+        assert toy.write(text) == vocabulary.decode(greedy(model, src, 5)[0])
+        best = beam_search(model, src, 5, num_beams=4, length_penalty=0.0)
+        assert toy.write(text, beams=4) == vocabulary.decode(best[0])
+        assert toy.candidates([text], count=3, beams=4)[0][0].text == vocabulary.decode(best[0])
+
+
+def test_a_candidates_probability_is_that_of_its_tokens(newsroom):
+    model, vocabulary = newsroom.model, newsroom.vocabulary
+    [candidates] = newsroom.candidates([STORY], count=4)
+    assert candidates[0].text == SUMMARY
+    probabilities = [p for _, p in candidates]
+    assert probabilities == sorted(probabilities, reverse=True) and sum(probabilities) < 1
+    src = torch.tensor([vocabulary.encode(STORY)])
+    for text, p in candidates:
+        tokens = torch.tensor([[*vocabulary.encode(text), model.config.eos_id]])
+        assert token_log_probs(model, src, tokens).sum().item() == pytest.approx(log(p), abs=1e-4)
+
+
+def test_a_text_whose_probability_is_too_small_for_a_float_is_written(toy, monkeypatch):
+    def hopeless(*arguments, **options):
+        tokens, scores = beam_hypotheses(*arguments, **options)
+        return tokens, scores - 1000
+
+    wanted = toy.write("mill", beams=4)
+    monkeypatch.setattr("tfm_lib.pretrained.summarizer.beam_hypotheses", hopeless)
+    assert toy.write("mill", beams=4) == wanted
+    assert toy.candidates(["mill"], count=1)[0] == [(wanted, 0.0)]
+
+
+def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):
+    texts = ["mill", "the old mill burns", "burns the mill", "old", "mill burns the mill"]
+    alone = [toy.candidates([text], 2, 3)[0] for text in texts]
+    for rows in (64, 2, 1):
+        monkeypatch.setattr(writing, "ROWS", rows)
+        together = toy.candidates(texts, 2, 3)
+        assert [[c.text for c in of_text] for of_text in together] == [[c.text for c in of_text] for of_text in alone]
+    assert toy.candidates([]) == [] and [len(found) for found in toy.candidates(texts)] == [1] * len(texts)
+
+
+def test_padding_is_what_the_vocabulary_says():
+    model = small(vocab_size=7, tied=False, pad_id=1, start_id=2, eos_id=2).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.7, generator=torch.Generator().manual_seed(parameter.numel()))
+    summarizer, texts = Summarizer(model, bart_like()), ["flood", "flood closes bridge"]
+    alone = [summarizer.candidates([text], 2)[0] for text in texts]
+    for one, other in zip(alone, summarizer.candidates(texts, 2), strict=True):  # beside a longer text
+        assert [c.text for c in one] == [c.text for c in other]
+        assert [c.probability for c in one] == pytest.approx([c.probability for c in other])
+
+
+def test_there_are_no_more_candidates_than_texts_that_can_be_written(toy):
+    [candidates] = Summarizer(lively(0, max_length=1), toy.vocabulary).candidates(["mill"], count=9)
+    assert len(candidates) == 8  # each token of the vocabulary
+    assert sum(p for _, p in candidates) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.write(" \n"), "empty text"),
+        (lambda s: s.candidates(["fire", ""]), "empty text"),
+        (lambda s: s.write("fire", beams=0), "beams must be 1 or more, got 0"),
+        (lambda s: s.candidates(["fire"], count=-1), "count must be 1 or more, got -1"),
+        (lambda s: s.candidates(["fire"], 4, 2), "2 beams find no 4 texts; leave beams out, or give 4"),
+    ],
+)
+def test_what_cannot_be_written_is_said(toy, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(toy)
+
+
+def test_a_text_in_place_of_many_is_noticed(toy):
+    with pytest.raises(TypeError, match=r"use \['fire'\], or write"):
+        toy.candidates("fire")
+
+
+def test_the_model_reads_as_much_of_a_long_text_as_it_has_positions_for(toy):
+    assert toy.remarks("the old mill burns the") == []
+    assert toy.remarks("the old mill burns the mill burns") == ["the model reads the first 5 of 7 tokens"]
+    assert toy.candidates(["the old mill burns the mill burns"], 3) == toy.candidates(["the old mill burns the"], 3)
+
+
+def test_unknown_words_are_named_once_and_not_without_end(toy):
+    assert toy.remarks("Tram old Tram fire") == [f"{UNKNOWN}Tram, fire"]
+    many = " ".join(f"w{n}" for n in range(12))
+    assert toy.remarks(many)[1] == f"{UNKNOWN}w0, w1, w2, w3, w4, w5, w6, w7, w8, w9 and 2 more"
+
+
+def test_a_model_is_found_by_its_folder_its_file_or_as_the_newest(toy):
+    assert find_checkpoint() == find_checkpoint("newsroom") == writing.SHIPPED
+    first, second = keep("first", toy), keep("second", toy)
+    os.utime(first, (2e9, 2e9))
+    assert find_checkpoint() == find_checkpoint(Path("runs/first")) == find_checkpoint(str(first)) == first
+    assert Summarizer.load().name == str(first.parent)
+    os.utime(second, (3e9, 3e9))
+    assert find_checkpoint() == second and find_checkpoint("newsroom") == writing.SHIPPED
+    with pytest.raises(
+        ValueError, match=r"^it's: no trained model .* one of: runs.first, runs.second, newsroom, newsroom-copying$"
+    ):
+        find_checkpoint("it's")
+
+
+def test_an_unfinished_run_writes_and_says_so(toy):
+    keep("half", toy, steps_done=1)
+    found = Summarizer.load("runs/half")
+    assert found.name == f"runs{os.sep}half, unfinished: 1 of 3 steps"
+    assert found.write("the old mill") == toy.write("the old mill")
+
+
+def test_weights_that_are_not_finite_are_refused(toy):
+    with torch.no_grad():
+        next(toy.model.parameters())[0, 0] = torch.nan
+    keep("diverged", toy)
+    with pytest.raises(ValueError, match=r"runs.diverged has weights that are not finite: its training diverged"):
+        Summarizer.load("runs/diverged")
+
+
+# ----------------------------------------------------------------------------------------------------
+# As a command.
+
+
+def test_a_text_is_one_line_and_the_model_is_named_beside_it(capsys):
+    write("--text", STORY.replace(". ", ".\n") + " zxq")
+    assert capsys.readouterr() == (f"{SUMMARY}\n", f"{SHIPS}the text: {UNKNOWN}zxq\n")
+
+
+def test_several_summaries_of_a_text_stand_behind_their_probability(capsys):
+    write("--text", STORY, "--count", "3")
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == 3 and rows[0] == ["0.645", SUMMARY]
+
+
+def test_each_line_of_a_file_has_its_line(capsys, monkeypatch):
+    monkeypatch.setattr(writing, "ROWS", 2)  # fewer than the file's lines
+    texts = f"{STORY}\r\n\nthe library at noon"
+    Path("texts.txt").write_bytes(b"\xef\xbb\xbf" + texts.encode())
+    with pytest.raises(SystemExit) as end:
+        write("--file", "texts.txt")
+    out, err = capsys.readouterr()
+    assert end.value.code == 1
+    assert out.splitlines()[:2] == [SUMMARY, ""] and len(out.splitlines()) == 3
+    assert "error: texts.txt, line 2: it is empty; fill it or leave it out\n" in err
+    assert err.startswith(SHIPS) and "line 1: " not in err
+
+    with pytest.raises(SystemExit):
+        write("--file", "texts.txt", "--count", "2")
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "3", "3"] and rows[0][1:] == ["0.645", SUMMARY]
+
+
+def test_what_is_wrong_with_a_line_is_said_and_the_others_are_written(capsys):
+    lines = [
+        json.dumps({"id": 1, "article": STORY}).encode(),
+        b'{"text": "a"}',
+        b"[1]",
+        b"not",
+        b'{"article": 3}',
+        b"",
+        b'{"article": "\\ud800"}',
+        b'{"article": "\xff"}',
+        json.dumps({"article": STORY}).encode(),
+    ]
+    Path("texts.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(SystemExit) as end:
+        write("--file", "texts.jsonl")
+    out, err = capsys.readouterr()
+    assert end.value.code == 1
+    assert out.splitlines() == [SUMMARY, *[""] * 7, SUMMARY]
+    said = [line.removeprefix("error: texts.jsonl, ") for line in err.splitlines()[1:]]
+    for line, start in zip(
+        said,
+        [
+            "line 2: the field article is missing (there are: text); add it or rename one",
+            "line 3: expected an object with article, got list",
+            "line 4: not JSON",
+            "line 5: article must be a string, got int; write it as text",
+            "line 6: it is empty; fill it or leave it out",
+            "line 7: not Unicode",
+            "line 8: not UTF-8",
+        ],
+        strict=True,
+    ):
+        assert line.startswith(start)
+
+
+@pytest.mark.parametrize("arguments", [["--file", "-"], []])
+def test_standard_input_is_read_where_it_is_no_terminal(arguments, capsys, monkeypatch):
+    for given in (STORY, json.dumps({"article": STORY})):
+        write(*arguments, stdin=given.encode(), monkeypatch=monkeypatch)
+        assert capsys.readouterr().out == f"{SUMMARY}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "a", "--file", "b"], "a text and a file are two things to summarize"),
+        (["--file", "it's.txt"], r"can't read it's.txt \(No such file or directory\); give a file with a text per"),
+        (["--file", "pairs.CSV"], "unknown ending; give a plain text, a text per line, or JSONL"),
+        (["--file", "empty.txt"], "empty.txt: no texts in it; give each a line"),
+        (["--file", "-"], "standard input: no texts in it"),
+        (["--text", "fire", "--model", "runs/none"], "runs/none: no trained model is there; give one of: newsroom"),
+        (["--text", "fire", "--beams", "2", "--count", "3"], "2 beams find no 3 texts"),
+    ],
+)
+def test_wrong_options_are_said(arguments, message, monkeypatch):
+    Path("empty.txt").touch()
+    with pytest.raises(ValueError, match=message):
+        write(*arguments, monkeypatch=monkeypatch)
+
+
+def test_no_beams_are_refused_before_a_model_is_loaded(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        write("--text", "fire", "--beams", "0", monkeypatch=monkeypatch)
+    assert capsys.readouterr().err == "error: --beams wants a whole number from 1 on, got 0\n"
+
+
+def test_who_gives_nothing_at_a_terminal_is_told_what_to_give(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", type("Terminal", (), {"isatty": lambda self: True})())
+    with pytest.raises(ValueError, match=r"make write TEXT='...' or FILE=texts.txt; without make, --text or --file"):
+        write()
+
+
+def test_an_empty_text_ends_in_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["tfm_lib", "write", "--text", " \n"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 1
+    assert capsys.readouterr() == ("\n", f"{SHIPS}error: the text: it is empty; fill it or leave it out\n")
+
+
+def test_summaries_are_lines_of_utf_8_wherever_they_go(toy, monkeypatch):
+    keep("toy", toy)
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(Summarizer, "candidates", lambda *_: [[Candidate("a\tfire \n in Zürich\r", 1.0)]])
+    write("--text", "fire")
+    assert out.buffer.getvalue().decode() == "a fire in Zürich\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its shell has no such pipes")
+def test_a_reader_who_has_enough_is_no_error():
+    Path("many.txt").write_text("the library\n" * 3000)
+    command = f"'{sys.executable}' -m tfm_lib write --file many.txt; echo status $? >&2"
+    environment = os.environ | {"PYTHONPATH": str(Path(writing.__file__).parent.parent)}
+    ran = subprocess.run(
+        ["bash", "-c", f"({command}) | head -n 1"], capture_output=True, text=True, env=environment, timeout=HUNG
+    )
+    assert ran.stdout.count("\n") == 1
+    assert [line for line in ran.stderr.splitlines() if "unknown" not in line] == [SHIPS.strip(), "status 0"]

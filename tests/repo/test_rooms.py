@@ -1,0 +1,169 @@
+"""The package keeps its shape: who imports whom, how long a module is, what an import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfm_lib.ask.checks import TOPICS
+
+PACKAGE = Path(__file__).resolve().parents[2] / "tfm_lib"
+
+# From the bottom up: a room imports what stands before it. The first two are files in the root.
+ROOMS = {
+    "base": ["lessons", "files", "errors"],
+    "model": ["masks", "attention", "positions", "layers", "model"],
+    **{
+        room: []
+        for room in ("data", "writing", "learning", "pretrained", "checkup", "practice", "show", "ask", "commands")
+    },
+}
+PLACES = {name: place for place, (room, files) in enumerate(ROOMS.items()) for name in files or [room]}
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
+# Longer than a module should be, each with its reason.
+LONGER = {
+    "attention": "the formula, the kernel and the heads are read together",
+    "beam": "its cache and its search are read together",
+    "decoding": "greedy, sampling and the cache are read together",
+    "model": "one path from configuration to logits",
+    "cli": "every command and its options",
+    "training": "the loop, and all that makes it stop and go on",
+    "workers": "torchrun's failures are told in a line, which takes a fifth of it",
+    "newsroom": "every rule of the language in one place",
+    "figure": "its table of colors belongs to its style",
+    "plots": "controls will leave it",
+    "drawings": "three drawings, all of it coordinates",
+    "attending": "the future and padding are told apart by the same means",
+    "subject": "every convention that a model may have, in one place",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """What a file imports of the package, in whatever way: the parts right below `tfm_lib`."""
+    here = ("tfm_lib", *path.relative_to(PACKAGE).parent.parts)
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            above = here[: len(here) + 1 - node.level] if node.level else ()
+            module = node.module.split(".") if node.module else ()
+            names |= {(*above, *module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {tuple(alias.name.split(".")) for alias in node.names}
+    return {name[1] for name in names if name[0] == "tfm_lib" and len(name) > 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("a.py", "import tfm_lib.plots"),
+        ("a.py", "from tfm_lib.plots import draw"),
+        ("a.py", "from tfm_lib import plots"),
+        ("a.py", "def later(): from tfm_lib import plots as p"),
+        ("a.py", "from . import plots"),
+        ("a.py", "from .plots import draw"),
+        ("part/a.py", "from ..plots import draw"),
+        ("plots/a.py", "from . import other"),
+        ("plots/a.py", "from .other import draw"),
+        ("plots/part/a.py", "from ..other import draw"),
+    ],
+)
+def test_every_way_to_import_is_seen(file, line, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"import torch.nn\nfrom os import path\n{line}\n")
+    assert imports(path) == {"plots"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_rooms_import_downward_only(path):
+    own = PLACES[path.relative_to(PACKAGE).parts[0].removesuffix(".py")]
+    assert {name for name in imports(path) if PLACES[name] > own} == set()
+
+
+def test_the_five_files_of_the_model_import_only_what_stands_before_them():
+    files = ROOMS["model"]
+    for place, name in enumerate(files):
+        assert imports(PACKAGE / f"{name}.py") <= set(files[:place]), name
+
+
+READ = [path for path in MODULES if path.parent.name != "exercises"]
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)
+def test_a_module_reads_on_one_or_two_screens(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 200 or (path.stem in LONGER and lines <= 260)
+
+
+def lines(paths: list[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def test_the_model_takes_an_evening_to_read_and_the_package_stays_small():
+    """At 350 lines an hour, the pace of careful reading."""
+    assert lines([PACKAGE / f"{name}.py" for name in ROOMS["model"]]) <= 850
+    assert lines(READ) <= 13_250
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda p: p.stem)
+def test_public_names_have_docstrings_and_type_hints(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{path.name} has no docstring"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            arguments = [*node.args.args, *node.args.kwonlyargs]
+            bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
+            assert not bare and node.returns is not None, f"{path.name}: {node.name} lacks type hints {bare}"
+
+
+ENGINE = ("exercise", "comparing", "running", "verdict", "progress_file")
+
+
+@pytest.mark.parametrize("name", ENGINE)
+def test_what_judges_exercises_knows_nothing_of_the_package(name):
+    assert imports(PACKAGE / "ask" / f"{name}.py") <= {"ask", "files"}  # how a file is written whole
+
+
+def test_each_file_of_exercises_is_a_lesson():
+    assert {path.stem for path in (PACKAGE / "ask/exercises").glob("*.py")} - {"__init__"} == set(TOPICS)
+
+
+SURROUNDINGS = """
+import builtins, os, sys, threading, warnings
+
+def surroundings():
+    settings = {"excepthook": sys.excepthook, "displayhook": sys.displayhook, "limit": sys.getrecursionlimit()}
+    return {
+        "modules": list(sys.modules),
+        "finders": [str(finder) for finder in (*sys.meta_path, *sys.path_hooks, *sys.path)],
+        "builtins": list(vars(builtins)),
+        "warnings": [str(warning) for warning in warnings.filters],
+        "environment": [f"{name}={value}" for name, value in os.environ.items()],
+        "settings": [f"{name}={value}" for name, value in settings.items()],
+        "threads": [thread.name for thread in threading.enumerate()],
+    }
+
+before = surroundings()
+import tfm_lib
+print({name: [x for x in after if x not in before[name]] for name, after in surroundings().items()})
+"""
+
+
+def test_importing_the_package_is_cheap_and_changes_nothing():
+    out = subprocess.run([sys.executable, "-c", SURROUNDINGS], capture_output=True, text=True, check=True).stdout
+    added = {name: found for name, found in ast.literal_eval(out).items() if found}
+    assert added == {"modules": ["tfm_lib"]}
+
+
+def test_heavy_libraries_load_only_where_they_are_used():
+    modules = "from tfm_lib.learning import training; from tfm_lib.writing import decoding, scoring, tracing"
+    heavy = "{'matplotlib', 'ipywidgets', 'd2l', 'pyarrow'}"
+    code = f"import sys; {modules}; print([name for name in sys.modules if name in {heavy}])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert ast.literal_eval(out) == []

@@ -1,0 +1,525 @@
+"""A model that copies: its probabilities against a loop, its limits, every way to write with it, and its slots."""
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.learning.test_training import RECIPE, same_weights
+from tests.model.references import randomize
+from tests.model.test_model import SMALL, random_ids, small
+from tests.writing.test_beam_search import plain_beam_search, to_lists
+from tests.writing.test_decoding import lively, plain_greedy
+from tfm_lib.data.batches import Examples, encode_pairs, hide_words
+from tfm_lib.data.pairs import Pair
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.learning import checkpoints, training
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.masks import padding_mask
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.pretrained.summarizer import Summarizer
+from tfm_lib.writing.beam import beam_hypotheses, beam_search
+from tfm_lib.writing.copying import CopyingTransformer, log_mixture
+from tfm_lib.writing.decoding import DecoderCache, greedy, sample, summarize, token_log_probs
+from tfm_lib.writing.next_token import Rules
+from tfm_lib.writing.tracing import copied_from, record_attention, trace_shapes
+
+
+def copying(**changes: object) -> CopyingTransformer:
+    torch.manual_seed(0)
+    return CopyingTransformer(TransformerConfig(**{**SMALL, **changes}))
+
+
+def lively_copying(seed: int, **changes: object) -> CopyingTransformer:
+    """As `lively`, with a pointer that looks at one word here and at another there. Pre-norm texts are the livelier."""
+    changes["norm_first"] = True
+    model = copying(vocab_size=8, tied=False, positions="learned", embed_scale=1.0, **changes)
+    model.load_state_dict(lively(seed, **changes).state_dict(), strict=False)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.pointer.parameters():
+            parameter.normal_(std=0.7, generator=generator)
+    return model.double().eval()
+
+
+def ragged(pad_id: int = 0, low: int = 3, high: int = 8) -> Tensor:
+    src = random_ids(5, 7, low=low, high=high)
+    for i, length in enumerate((7, 1, 4, 6, 2)):
+        src[i, length:] = pad_id
+    return src
+
+
+def gated(model: CopyingTransformer, gate: float) -> CopyingTransformer:
+    """The model with its gate set, whatever it reads."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        model.pointer.gate.weight.zero_()
+        model.pointer.gate.bias.fill_(gate)
+    return model
+
+
+# ----------------------------------------------------------------------------------------------------
+# The mixture.
+
+
+def loop(model: CopyingTransformer, src: list[int], tgt: list[int]) -> Tensor:
+    """The probabilities of every next token (T, V), for one text without padding, a token at a time."""
+    pointer, ids = model.pointer, torch.tensor([src])
+    memory = model.encoder(ids)
+    states = model.decoder(torch.tensor([tgt]), memory)[0]
+    rows = []
+    for state in states:
+        query = pointer.query_proj(state)
+        scores = [query @ pointer.key_proj(word) / len(query) ** 0.5 for word in memory[0]]
+        weights = torch.stack(scores).softmax(0)
+        g = 1 / (1 + torch.exp(-pointer.gate(state)[0]))
+        p = [(1 - g) * of_vocabulary for of_vocabulary in model.output(state).softmax(0)]
+        for word, weight in zip(src, weights, strict=True):
+            p[word] = p[word] + g * weight
+        rows.append(torch.stack(p))
+    return torch.stack(rows)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    src=st.lists(st.integers(3, 29), min_size=1, max_size=8),
+    tgt=st.lists(st.integers(0, 29), min_size=1, max_size=5),
+    padding=st.integers(0, 3),
+    seed=st.integers(0, 9),
+)
+def test_probabilities_are_those_of_a_plain_loop_and_sum_to_one(src, tgt, padding, seed):
+    model = randomize(copying(), seed).double().eval()
+    logits = model(torch.tensor([src + [0] * padding]), torch.tensor([tgt]))
+    assert torch.allclose(logits.exp()[0], loop(model, src, tgt), atol=1e-12)
+    assert torch.allclose(logits.exp().sum(-1), torch.ones(1, len(tgt)).double())
+    assert torch.allclose(logits.log_softmax(-1), logits), "as logits, they are their own log-softmax"
+
+
+def test_a_mixture_by_hand():
+    """Half is copied; word 1 stands twice in the source, and its weights add up; word 0 stands nowhere."""
+    logits = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
+    mixed = log_mixture(logits, torch.zeros(1, 1, 1), torch.tensor([[[0.1, 0.7, 0.2]]]), torch.tensor([[1, 2, 1]]))
+    assert torch.allclose(mixed.exp(), torch.tensor([[[0.25, 0.125 + 0.15, 0.125 + 0.35]]]))
+
+
+def test_with_the_gate_shut_it_is_the_plain_model():
+    plain, model = randomize(small()).eval(), randomize(copying()).eval()
+    src, tgt = ragged(high=30), random_ids(5, 4)
+    model.load_state_dict(plain.state_dict(), strict=False)
+    assert torch.allclose(gated(model, -40.0)(src, tgt), plain(src, tgt).log_softmax(-1), atol=1e-5)
+    assert torch.equal(greedy(gated(model, -200.0), src, 9), greedy(plain, src, 9))
+    start, of_plain = copying().state_dict(), small().state_dict()
+    assert all(torch.equal(start[name], of_plain[name]) for name in of_plain), "the pointer draws its weights last"
+
+
+def test_with_the_gate_open_it_gives_words_of_the_source_alone_and_never_padding():
+    model = gated(randomize(copying()), 40.0).eval()
+    src, tgt = ragged(high=30), random_ids(5, 4)
+    probabilities = model(src, tgt).exp()
+    in_source = torch.zeros(5, 30, dtype=torch.bool).scatter(1, src, True)
+    in_source[:, 0] = False
+    assert (probabilities.masked_fill(in_source[:, None], 0.0) < 1e-15).all()
+    assert torch.allclose(probabilities.sum(-1), torch.ones(5, 4))
+
+
+def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
+    model = randomize(copying()).double()
+    src, tgt = random_ids(2, 5), random_ids(2, 3)
+    hidden = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
+    logits = model.decode(tgt, model.encode(src, hidden), src_mask=hidden)
+    plain = model.output(model.decoder(tgt, model.encoder(src, hidden), memory_mask=hidden))
+    assert torch.allclose(logits.log_softmax(-1), plain.log_softmax(-1))
+    logits.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_pointer_starts_as_every_linear_layer_of_the_model():
+    for name, parameter in copying().pointer.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any()
+        else:
+            most = (6 / sum(parameter.shape)) ** 0.5  # Xavier uniform
+            assert 0.7 * most < parameter.abs().max() <= most
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_slots_start_alike_and_all_else_as_before(tied):
+    before, model, slots = copying(tied=tied), copying(tied=tied), [4, 5, 6]
+    model.start_alike([])
+    assert same_weights(model, before)
+    model.start_alike(slots)
+    for name, of_model in model.state_dict().items():
+        others = [i for i in range(30) if i not in slots]
+        if len(of_model) == 30:
+            assert torch.equal(of_model[others], before.state_dict()[name][others])
+            lengths = before.state_dict()[name].norm(dim=1).mean()
+            for a, b in ((4, 5), (5, 6), (4, 6)):
+                assert 0.03 * lengths < (of_model[a] - of_model[b]).norm() < 0.3 * lengths
+            assert torch.allclose(of_model[slots].norm(dim=1), before.state_dict()[name][4].norm(), rtol=0.3)
+        else:
+            assert torch.equal(of_model, before.state_dict()[name])
+
+
+# ----------------------------------------------------------------------------------------------------
+# Gradients and precision.
+
+
+def test_gradients_are_right():
+    ids = torch.tensor([[1, 3, 1, 0], [2, 2, 4, 4]])
+    torch.manual_seed(0)
+    logits, gate = torch.randn(2, 3, 5).double().requires_grad_(), torch.randn(2, 3, 1).double().requires_grad_()
+    scores = torch.randn(2, 3, 4).double().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda logits, gate, scores: log_mixture(logits, gate, scores.softmax(-1), ids), (logits, gate, scores)
+    )
+
+
+def test_the_whole_models_gradients_are_right():
+    sizes = {"d_model": 4, "num_heads": 2, "d_ff": 4, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = randomize(copying(vocab_size=6, **sizes)).double()
+    src, tgt = torch.tensor([[3, 4, 3], [5, 0, 0]]), torch.tensor([[1, 4], [1, 5]])
+    parts = ("pointer", "encoder.embedding", "encoder.layers.0.feed_forward", "decoder.layers.0.cross_attention")
+    names, values = zip(*((name, p) for name, p in model.named_parameters() if name.startswith(parts)), strict=True)
+
+    def loss(*values: Tensor) -> Tensor:
+        logits = torch.func.functional_call(model, dict(zip(names, values, strict=True)), (src, tgt))
+        return training.sequence_loss(logits, torch.tensor([[4, 2], [5, 2]]), 0, 0.1)
+
+    assert torch.autograd.gradcheck(loss, values)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("gate", [-60.0, 0.0, 60.0])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_what_is_extreme_stays_finite_in_every_precision(dtype, gate, scale):
+    """Logits far apart, a pointer that is sure of one word, a gate that is shut or open: each log p, each gradient."""
+    torch.manual_seed(0)
+    model = gated(copying(), gate).to(dtype)
+    with torch.no_grad():
+        model.output.weight.mul_(scale)
+        model.pointer.query_proj.weight.mul_(scale)
+    src, tgt = ragged(high=30), random_ids(5, 4)
+    logits = model(src, tgt)
+    assert logits.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    training.sequence_loss(logits, random_ids(5, 4), 0, 0.1).backward()
+    assert logits.isfinite().all() and torch.allclose(logits.exp().sum(-1).float(), torch.ones(5, 4), atol=1e-5)
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_weights_too_small_for_a_gradient_count_as_none():
+    """1e-40 is a number in float32, and 1 / 1e-40 is none."""
+    weights = torch.tensor([[[1.0, 1e-40, 0.0]]], requires_grad=True)
+    logits = torch.tensor([[[0.0, -200.0, -200.0, 0.0]]], requires_grad=True)
+    gate = torch.full((1, 1, 1), 50.0, requires_grad=True)
+    mixed = log_mixture(logits, gate, weights, torch.tensor([[0, 1, 2]]))
+    mixed.sum().backward()
+    assert mixed.isfinite().all() and all(x.grad.isfinite().all() for x in (weights, logits, gate))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_near_full(dtype):
+    model, src, tgt = copying(), ragged(high=30), random_ids(5, 4)
+    full = model(src, tgt)
+    assert torch.allclose(model.to(dtype)(src, tgt), full, atol=0.02 if dtype == torch.float16 else 0.1)
+
+
+def test_label_smoothing_is_that_of_the_probabilities():
+    """A tenth is asked of all words together, those that only the vocabulary can give among them."""
+    model, src, tgt = gated(randomize(copying()), 9.0).double(), ragged(high=30), random_ids(5, 4)
+    logits, labels = model(src, tgt), random_ids(5, 4)
+    wanted = torch.nn.functional.one_hot(labels, 30) * 0.9 + 0.1 / 30
+    loss = training.sequence_loss(logits, labels, 0, 0.1)
+    assert torch.isclose(loss, -(wanted * logits.exp().log()).sum(-1).mean()) and loss.isfinite()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Writing.
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.data())
+def test_the_cache_gives_the_logits_of_the_whole_however_the_target_is_cut(length, data):
+    model = randomize(copying()).double().eval()
+    src, tgt = random_ids(2, 5), random_ids(2, length)
+    src[0, 3:] = 0
+    mask, memory, cache = padding_mask(src, 0), model.encode(src), DecoderCache(2, length, 5)
+    parts, at = [], 0
+    while at < length:
+        step = data.draw(st.integers(1, length - at))
+        parts.append(model.decode(tgt[:, at : at + step], memory, src_mask=mask, cache=cache))
+        at += step
+    assert torch.allclose(torch.cat(parts, dim=1), model(src, tgt), atol=1e-12)
+
+
+def test_the_keys_of_a_source_are_computed_once():
+    model, calls = lively_copying(0), []
+    model.pointer.key_proj.register_forward_hook(lambda *_: calls.append(1))
+    src = ragged()
+    for write in (greedy, beam_search):
+        calls.clear()
+        write(model, src, 9)
+        assert len(calls) == 1
+
+
+@pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2)])
+def test_greedy_is_plain_greedy_on_ragged_batches(ids):
+    pad_id, start_id, eos_id = ids
+    lengths = set()
+    for seed in range(6):
+        model = lively_copying(seed, pad_id=pad_id, start_id=start_id, eos_id=eos_id)
+        torch.manual_seed(seed)
+        src = ragged(pad_id)
+        expected = plain_greedy(model, src, 12)
+        assert torch.equal(greedy(model, src, 12), expected)
+        lengths |= {*(expected == eos_id).sum(1).tolist(), *(expected == eos_id).int().argmax(1).tolist()}
+    assert len(lengths) > 3, "rows leave the batch at different steps"
+
+
+def test_sampling_draws_from_the_mixture():
+    model, src = lively_copying(1), torch.tensor([[3, 4, 5, 3]])
+    draws = sample(model, src.expand(20_000, -1), 1, generator=torch.Generator().manual_seed(0))
+    frequencies = torch.bincount(draws.flatten(), minlength=8) / 20_000
+    assert torch.allclose(frequencies.double(), model(src, torch.tensor([[1]]))[0, 0].exp(), atol=0.015)
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
+def test_beam_search_is_plain_beam_search_on_ragged_batches(settings):
+    for seed in range(4):
+        model = lively_copying(seed)
+        torch.manual_seed(seed)
+        src = ragged()
+        tokens, scores = beam_hypotheses(model, src, 8, **settings)
+        for row, texts, of_texts in zip(src, tokens, scores, strict=True):
+            expected = plain_beam_search(model, row, 8, **settings)
+            found = [one for one in to_lists(texts, of_texts, model.config) if one[0] > -torch.inf]
+            assert [text for _, text in found] == [text for _, text in expected]
+            assert [score for score, _ in found] == pytest.approx([score for score, _ in expected])
+
+
+def test_rules_hold_for_what_is_copied():
+    model, src = gated(lively_copying(0), 30.0), ragged()
+    for row in greedy(model, src, 12, rules=Rules(no_repeat_ngram_size=1)).tolist():
+        written = [token for token in row if token != 0]
+        assert len(written) == len(set(written))
+
+
+def test_token_log_probs_are_those_of_the_model():
+    model, src = lively_copying(2), ragged()
+    tokens = greedy(model, src, 6).clone()
+    before = torch.cat([torch.ones(5, 1, dtype=torch.int64), tokens[:, :-1]], dim=1)
+    expected = model(src, before).gather(2, tokens[:, :, None])[:, :, 0]
+    ended = (tokens == 2).cumsum(1) - (tokens == 2).long() > 0
+    assert torch.allclose(token_log_probs(model, src, tokens), expected.masked_fill(ended, 0.0))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Where it was copied from.
+
+
+def test_what_was_copied_is_told_with_its_place():
+    """The pointer is made to look at one word; two of the same word share, and the nearer to its liking is named."""
+    model = gated(lively_copying(0), 1.0)
+    src, tokens = torch.tensor([[5, 3, 4, 3, 6], [4, 4, 0, 0, 0]]), torch.tensor([[3, 7, 2], [4, 3, 2]])
+    gate, share, position = copied_from(model, src, tokens)
+    g = 1 / (1 + torch.exp(torch.tensor(-1.0)).double())
+    assert torch.allclose(gate, g.expand(2, 3))
+    assert position[:, 1:].tolist() == [[-1, -1]] * 2, "7 and the end stand in no source, nor 3 in the second one"
+    assert share[:, 1:].tolist() == [[0.0, 0.0]] * 2
+    for row, length in ((0, 5), (1, 2)):
+        mixed = loop(model, src[row, :length].tolist(), [1])[0]
+        plain = loop(gated(model, -80.0), src[row, :length].tolist(), [1])[0]
+        word = tokens[row, 0]
+        assert torch.isclose(share[row, 0], 1 - (1 - g) * plain[word] / mixed[word])
+    memory = model.encode(src)
+    x = model.decoder(torch.tensor([[1]]), memory.states[:1])
+    _, weights = model.pointer(x, memory.keys[:1])
+    assert position[0, 0] == max((1, 3), key=lambda i: weights[0, 0, i].item())
+
+
+def test_attention_is_recorded_and_shapes_are_traced_as_in_the_plain_model():
+    src, tgt = random_ids(2, 6), random_ids(2, 4)
+    recorded = []
+    for model in (small(), copying()):
+        with record_attention(model) as maps:
+            model(src, tgt)
+        recorded.append(maps)
+    plain, ours = recorded
+    assert plain.keys() == ours.keys() and all(torch.equal(plain[name], ours[name]) for name in plain)
+    rows = {name: (into, out) for name, _, into, out, _ in trace_shapes(model, src, tgt).rows}
+    assert rows["pointer"] == ("(2, 4, 16) (2, 6, 16)", "(2, 4, 1) (2, 4, 6)")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Slots.
+
+PAIRS = [
+    Pair("Rain in Oslo and Lima. Oslo is wet.", "oslo wet, says lima"),
+    Pair("Anna Weber saw rain in Rome", "Weber saw Riga"),
+    Pair("rain is wet", "rain"),
+]
+KNOWN = Vocabulary.of_words(["rain in and is wet. saw, says"], slots=3)
+
+
+def test_a_slot_stands_for_the_same_word_in_article_and_summary():
+    examples = encode_pairs(PAIRS, KNOWN, 20, 20)
+    first, second, third = KNOWN.slots
+    assert (first, third) == (4, 6) and KNOWN.pieces([first, third]) == ["[unk1]", "[unk3]"]
+    assert examples.words == [["oslo", "lima"], ["anna", "weber", "rome"], []]
+    assert [i for i in examples.articles[0] if i in KNOWN.slots] == [first, second, first]
+    assert [i for i in examples.summaries[0] if i in KNOWN.slots] == [first, second]
+    assert [i for i in examples.summaries[1] if i != KNOWN.encode("saw")[0]] == [second, KNOWN.unknown_id]
+    decoded = [KNOWN.decode(ids, words) for ids, words in zip(examples.summaries, examples.words, strict=True)]
+    assert decoded == ["oslo wet, says lima", "weber saw [unk]", "rain"]
+    assert KNOWN.decode(examples.articles[0], ["oslo"]) == "rain in oslo and [unk]. oslo is wet."
+
+
+def test_more_unknown_words_than_slots_are_unknown():
+    text = "Anna Weber saw Oslo, Lima, anna"
+    assert KNOWN.slot_words(text) == ["anna", "weber", "oslo"]
+    ids = KNOWN.encode(text, KNOWN.slot_words(text))
+    assert KNOWN.decode(ids, KNOWN.slot_words(text)) == "anna weber saw oslo, [unk], anna"
+    assert KNOWN.unknown_words(text, KNOWN.slot_words(text)) == ["Lima"]
+
+
+def test_what_was_cut_off_an_article_has_no_slot_in_its_summary():
+    examples = encode_pairs(PAIRS[:1], KNOWN, 4, 20)
+    assert examples.words == [["oslo"]]
+    assert KNOWN.decode(examples.summaries[0], examples.words[0]) == "oslo wet, says [unk]"
+    assert examples.cut_articles == 1
+
+
+def test_a_vocabulary_with_slots_comes_back_from_json_and_one_without_is_as_before():
+    again = Vocabulary.from_json(KNOWN.to_json())
+    assert again.slots == KNOWN.slots and again.slot_words("Oslo") == ["oslo"]
+    plain = Vocabulary.of_words(["rain in"])
+    assert plain.slots == [] and plain.slot_words("Oslo") == [] and plain.encode("Oslo", []) == [plain.unknown_id]
+    assert len(KNOWN) == 3 + len(Vocabulary.of_words(["rain in and is wet. saw, says"]))
+
+
+WRITABLE = ["rain", "in", "and", "is", "wet", "saw", "."]
+words = st.lists(st.sampled_from([*WRITABLE, "Oslo", "Lima", "Anna", "oslo", "rome", "x", "unk2"]), min_size=1)
+
+
+@given(article=words, summary=words)
+def test_names_come_back(article, summary):
+    """What a summary says in known words, or in those of its article, comes back, in lower case."""
+    article, summary = " ".join(article), " ".join(summary)
+    slots = KNOWN.slot_words(article)
+    back = KNOWN.decode(KNOWN.encode(summary, slots), slots)
+    expected = [word if word in {*slots, *WRITABLE} else "[unk]" for word in summary.lower().split()]
+    assert back == " ".join(expected).replace(" .", ".")
+
+
+def test_hidden_words_get_slots_in_their_order_with_those_that_are_unknown():
+    examples = encode_pairs(PAIRS, KNOWN, 20, 20)
+    hidden = hide_words(examples, KNOWN, 1.0)
+    assert hidden.words[0] == ["rain", "in", "oslo"], "the first three; Lima's slot is taken, and it is unknown again"
+    assert KNOWN.decode(hidden.articles[0], hidden.words[0]) == "rain in oslo and [unk]. oslo is wet."
+    assert KNOWN.decode(hidden.summaries[0], hidden.words[0]) == "oslo wet, says [unk]"
+    assert hidden.articles[0][:3] == KNOWN.slots
+    assert hide_words(examples, KNOWN, 0.0) == examples
+    assert hide_words(examples, KNOWN, 0.5, seed=1) == hide_words(examples, KNOWN, 0.5, seed=1) != examples
+
+
+def test_about_the_share_is_hidden_and_summaries_keep_their_words():
+    vocabulary = Vocabulary.of_words([" ".join(f"w{n}" for n in range(200))], slots=16)
+    texts = [" ".join(f"w{(7 * n + k) % 200}" for k in range(30)) for n in range(300)]
+    examples = encode_pairs([Pair(text, text[:20]) for text in texts], vocabulary, 30, 10)
+    hidden = hide_words(examples, vocabulary, 0.2)
+    assert 0.19 < sum(map(len, hidden.words)) / (300 * 30) < 0.21
+    for pair, ids, names in zip(examples.summaries, hidden.summaries, hidden.words, strict=True):
+        assert vocabulary.decode(ids, names) == vocabulary.decode(pair)
+    assert hidden.words != hide_words(examples, vocabulary, 0.2, seed=1).words
+
+
+def test_only_rare_words_are_hidden():
+    vocabulary = Vocabulary.of_words(["in oslo lima rome bonn"], slots=4)
+    pairs = [Pair(f"in {place}", place) for place in ("oslo", "lima", "rome", "rome")]
+    examples = encode_pairs(pairs, vocabulary, 9, 9)
+    assert hide_words(examples, vocabulary, 1.0, rare=0.25).words == [["oslo"], ["lima"], [], []]
+    assert hide_words(examples, vocabulary, 1.0, rare=0.5).words == [["oslo"], ["lima"], ["rome"], ["rome"]]
+
+
+def test_the_data_of_a_run_are_its_ids():
+    """A run of before the slots goes on: what it is known by has not changed."""
+    assert repr(Examples([[4]], [[5]], 0, 0)) == (
+        "Examples(articles=[[4]], summaries=[[5]], cut_articles=0, cut_summaries=0, pad_id=0, start_id=1, eos_id=2)"
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# Learned, kept, and at work.
+
+
+def toy_copying(**changes: object) -> CopyingTransformer:
+    training.set_seed(0)
+    sizes = {"d_model": 32, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    return CopyingTransformer(
+        TransformerConfig(**{"vocab_size": len(KNOWN), "max_length": 20, "dropout": 0.0, **sizes, **changes})
+    )
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[CopyingTransformer, Examples]:
+    """It has learned to write down the two words behind `saw`, whatever they are."""
+    names = ["rain", "wet", "in", "and", "Anna", "Weber", "Oslo", "Lima"]
+    texts = [(a, b) for a in names for b in names if a != b]
+    pairs = [Pair(f"is saw {a} {b}" if n % 2 else f"saw {a} {b} is", f"{a} {b}") for n, (a, b) in enumerate(texts)]
+    model, examples = toy_copying(), encode_pairs(pairs, KNOWN, 20, 20)
+    sizes = {"steps": 100, "peak_rate": 5e-3, "warmup_steps": 10, "fall": "linear", "max_tokens": 300}
+    recipe = Recipe(**sizes, label_smoothing=0.0)
+    training.train(model, hide_words(examples, KNOWN, 0.2), recipe, progress=False)
+    return model.eval(), examples
+
+
+def test_names_that_were_never_seen_are_written(learned):
+    model, _ = learned
+    new = encode_pairs([Pair("saw Fatima Zanzibar is", "?"), Pair("is saw Quentin wet", "?")], KNOWN, 20, 20)
+    assert summarize(model, KNOWN, new, 5) == ["fatima zanzibar", "quentin wet"]
+    summarizer = Summarizer(model, KNOWN)
+    for beams in (1, 3):
+        assert summarizer.write("saw Fatima Zanzibar is", beams) == "fatima zanzibar"
+    found = summarizer.candidates(["saw Fatima Zanzibar is", "is saw Quentin wet", "is saw wet rain"])
+    assert [one.text for [one] in found] == ["fatima zanzibar", "quentin wet", "wet rain"]
+    assert summarizer.remarks("saw Fatima Zanzibar is") == []
+    assert summarizer.remarks("saw A B is C D") == ["unknown words, read as [unk]: D"]
+    src = torch.tensor([KNOWN.encode("saw Fatima Zanzibar is", ["fatima", "zanzibar"])])
+    tokens = greedy(model, src, 5)
+    assert copied_from(model, src, tokens).position[0, :2].tolist() == [1, 2]
+
+
+def test_a_checkpoint_knows_that_its_model_copies(tmp_path: Path):
+    model = toy_copying()
+    checkpoints.save_checkpoint(tmp_path / "a", model, KNOWN)
+    loaded = checkpoints.load_checkpoint(tmp_path / "a")
+    assert type(loaded.model) is CopyingTransformer and same_weights(loaded.model, model)
+    assert loaded.vocabulary.slots == KNOWN.slots
+    checkpoints.save_checkpoint(tmp_path / "b", Transformer(model.config), KNOWN)
+    assert type(checkpoints.load_checkpoint(tmp_path / "b").model) is Transformer
+    with pytest.raises(ValueError, match="only the model has pointer.gate.bias"):
+        checkpoints.load_checkpoint(tmp_path / "b", build=CopyingTransformer)
+
+
+def test_a_copying_run_goes_on_to_the_very_weights(tmp_path: Path, learned):
+    _, examples = learned
+    recipe, kept = replace(RECIPE, steps=6, max_tokens=100), tmp_path / "run"
+    whole = toy_copying(dropout=0.2)
+    training.train(whole, examples, recipe, progress=False)
+    half = toy_copying(dropout=0.2)
+    training.train(
+        half,
+        examples,
+        recipe,
+        minutes=1e-9,
+        progress=False,
+        save=lambda state: checkpoints.save_checkpoint(kept, half, KNOWN, state),
+    )
+    again = checkpoints.load_checkpoint(kept)
+    assert len(again.state.history.step) == 1
+    training.train(again.model, examples, recipe, start=again.state, progress=False)
+    assert same_weights(again.model, whole)

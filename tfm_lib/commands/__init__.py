@@ -1,0 +1,1 @@
+"""What `python -m tfm_lib` and make run."""

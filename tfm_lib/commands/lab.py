@@ -1,0 +1,146 @@
+"""JupyterLab on the learner's own copies of the lessons, which nothing here ever overwrites."""
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfm_lib.commands.copies import as_file, learners_copy
+from tfm_lib.errors import CourseError, option
+from tfm_lib.files import write_whole
+from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
+FOLDER = course_file("notebooks")
+# In a clone the learner's copies lie in it, wherever a command is run; an installed package has the current folder.
+ROOT = COURSE if IN_CLONE else Path.cwd()
+MY_LESSONS = ROOT / "my_lessons"
+# Settings of JupyterLab that begin as suits the course; what a learner sets in its menus goes before them.
+SETTINGS = PACKAGE / "jupyter"
+SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
+
+
+def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
+    """Copy into `target` the lessons of `source` that it does not have yet, and return their names.
+
+    A file that is there is a learner's work: it is never overwritten.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    new = [lesson for lesson in sorted(source.glob("*.ipynb")) if not (target / lesson.name).exists()]
+    for lesson in new:
+        _copy(lesson, target / lesson.name)
+    return [lesson.stem for lesson in new]
+
+
+def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) -> tuple[Path, Path | None]:
+    """Put a fresh copy of `lesson` ("03", "3" or its full name) into `target`.
+
+    Returns the fresh copy and the name under which the old one lives on, None if there was none.
+    Raises ValueError if there is no such lesson.
+    """
+    names = [path.stem for path in sorted(source.glob("*.ipynb"))]
+    number = lesson.zfill(2) if lesson.isdecimal() else None
+    found = [name for name in names if name == lesson or name.split("_")[0] == number]
+    if len(found) != 1:
+        raise CourseError(f"no lesson {lesson!r}; give the number or the name of one of: {', '.join(names)}")
+    copy, kept = target / f"{found[0]}.ipynb", None
+    if copy.exists():
+        names_to_keep = (target / f"{found[0]}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
+        kept = next(path for path in names_to_keep if not path.exists())
+        copy.rename(kept)
+    target.mkdir(parents=True, exist_ok=True)
+    _copy(source / copy.name, copy)
+    return copy, kept
+
+
+def without_solutions(source: Path, target: Path) -> int:
+    """Write the lessons of `source` into `target` without the solutions of their exercises.
+
+    Returns how many there were. Hints, checks and all else stay. What `target` has under the same names is replaced.
+    Raises ValueError where `source` has no lesson.
+    """
+    lessons = sorted(source.glob("*.ipynb"))
+    if not lessons:
+        raise CourseError(f"no lesson in {source}; install the course anew, or give the folder that has them")
+    target.mkdir(parents=True, exist_ok=True)
+    removed = 0
+    for lesson in lessons:
+        book = learners_copy(lesson)
+        for cell in book["cells"]:
+            if "solution" in cell["metadata"].get("tags", []):
+                text, count = SOLUTION.subn("", "".join(cell["source"]))
+                cell["source"] = text.rstrip().splitlines(keepends=True)
+                removed += count
+        (target / lesson.name).write_bytes(as_file(book))
+    return removed
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy so that an interruption leaves no half lesson, which would never be replaced."""
+    write_whole(target, as_file(learners_copy(source)))
+
+
+def lab(args: argparse.Namespace) -> None:
+    """Start JupyterLab at the first lesson of a folder, by default the learner's own copies."""
+    folder = (args.dir or MY_LESSONS).resolve()
+    if args.dir is None:
+        added = add_lessons(folder)
+        if added:
+            print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
+    first = folder / "00_start_here.ipynb"
+    if not first.is_file():
+        given = option("dir", args.dir)
+        raise CourseError(f"no {first.name} in {folder}; without {given} the lessons are copied to {MY_LESSONS.name}/")
+
+    from jupyterlab.labapp import LabApp
+
+    # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
+    root = ROOT if folder.is_relative_to(ROOT) else folder
+    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
+    options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options += ["--LabApp.custom_css=True", "--Application.log_level=ERROR"]
+    options.append("--ServerApp.answer_yes=True")  # or Ctrl+C would ask, and go on without a word when nobody answers
+    options.append("--KernelManager.transport_encryption=auto")  # else each kernel warns that it has none
+    config_path = [os.environ.get("JUPYTER_CONFIG_PATH"), str(SETTINGS)]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, config_path))
+    options.append("--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms")
+    if not _has_browser():
+        options.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--allow-root")
+    LabApp.launch_instance(argv=options + args.jupyter)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """By this, and by a file of `SETTINGS`, JupyterLab's server finds the next function."""
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: "ServerApp") -> None:
+    """Have JupyterLab's server take our style where the learner has none, and say in one line where it runs."""
+    server.static_custom_path.insert(-1, str(SETTINGS / "custom"))
+    server.log.addFilter(lambda record: record.funcName != "start_app")
+    server.io_loop.add_callback(lambda: print(f"The lessons are open at {server.public_url}", flush=True))
+
+
+def student(args: argparse.Namespace) -> None:
+    """Write the lessons without their solutions, for a teacher to hand out."""
+    removed = without_solutions(FOLDER, args.out)
+    print(f"The lessons without their {removed} solutions are in {args.out}")
+
+
+def _has_browser() -> bool:
+    """Whether there is a screen for a browser: without one Python would start a text browser in the terminal."""
+    if "SSH_CONNECTION" in os.environ:
+        return False
+    return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+def reset(args: argparse.Namespace) -> None:
+    """Bring a fresh copy of one lesson and keep the old one."""
+    copy, kept = reset_lesson(args.lesson)
+    print(f"{copy.relative_to(ROOT)} is fresh" + (f"; your old one is {kept.relative_to(ROOT)}" if kept else ""))

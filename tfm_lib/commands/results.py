@@ -1,0 +1,88 @@
+"""What a run leaves to be read: its learning curve, how it writes best, and its scores beside the baselines."""
+
+import io
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from tfm_lib.commands.tasks import Task
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.files import write_whole
+from tfm_lib.learning.checkpoints import History
+from tfm_lib.model import Transformer
+from tfm_lib.writing import decoding, scoring
+from tfm_lib.writing.beam import beam_search
+from tfm_lib.writing.next_token import Rules
+from tfm_lib.writing.rouge import lead
+
+FEW = 100  # test pairs, below which a score says little
+ASKED = 500  # development pairs that say which rules suit a model
+BEAMS = 4  # as wide as summaries are mostly searched for
+
+
+def draw(history: History, path: Path) -> None:
+    """Draw the learning curve to a PNG file."""
+    from tfm_lib.show.plots import learning_curve
+
+    picture = io.BytesIO()
+    learning_curve(history).savefig(picture)
+    write_whole(path, picture.getvalue())
+
+
+def best_rules(task: Task, model: Transformer, vocabulary: Vocabulary) -> Rules:
+    """Of the rules against repetition, those under which the model writes best on the development set."""
+    if not task.repeats:
+        return task.rules
+    rated = {}
+    for size in task.repeats:
+        rules = replace(task.rules, no_repeat_ngram_size=size)
+        rated[rules] = development_score(task, model, vocabulary, rules)
+        told = f"no {size} tokens in a row twice" if size else "repetition allowed"
+        print(f"On the development set, {told}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
+    return max(rated, key=rated.__getitem__)
+
+
+def development_score(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules) -> float:
+    """ROUGE-L of what the model writes greedily, by these rules, on the development set, or the first part of it."""
+    pairs = task.splits.dev[:ASKED]
+    written = partial(decoding.greedy, rules=rules)
+    texts = decoding.summarize(model, vocabulary, task.encode(pairs, vocabulary), task.max_summary, write=written)
+    return scoring.score(texts, [pair.summary for pair in pairs]).rougeL
+
+
+def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules, folder: Path, seconds: float) -> None:
+    """Print and keep a table and five examples of each test set."""
+    texts: list[str] = []
+    record: dict[str, object] = {"seconds": seconds}  # of this command's training
+    made = scoring.Baselines(task.splits.train, task.splits.dev)
+    for name, (splits, stories) in task.test_sets().items():
+        examples = task.encode(splits.test, vocabulary)
+        print(f"Scoring the {name}: {examples}", flush=True)
+        written = partial(decoding.summarize, model, vocabulary, examples, task.max_summary, progress=True)
+        summaries, others = written(write=partial(decoding.greedy, rules=rules)), {}
+        if task.repeats:
+            others[f"model, {BEAMS} beams"] = written(write=partial(beam_search, num_beams=BEAMS, rules=rules))
+        table = scoring.evaluate(summaries, splits, stories, made, others=others, progress=True)
+        shown = list(zip(splits.test, summaries, strict=True))[:5]
+        texts.append(f"The {name}\n{table}")
+        leads = {}
+        if task.repeats:  # the newsroom needs no interval to tell its models from a baseline
+            baselines = made.summarize([pair.article for pair in splits.test])
+            best = max(baselines, key=lambda row: table.scores[row].rougeL)
+            for way, own in {"model": summaries, **others}.items():
+                leads[way] = lead(own, baselines[best], [pair.summary for pair in splits.test], made.tokenizer)
+                mean, low, high = (100 * value for value in leads[way])
+                texts.append(f"{way} against {best}: ROUGE-L {mean:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}")
+        if splits.test != splits.train and len(examples) < FEW:
+            each = 100 / len(examples)
+            texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
+        texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
+        record[name] = table.to_dict() | {
+            "leads": leads,
+            "examples": [p._asdict() | {"model": text} for p, text in shown],
+        }
+    text = "\n\n".join(texts)
+    write_whole(folder / "scores.txt", f"{text}\n".encode())
+    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
+    print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")

@@ -1,0 +1,181 @@
+"""A training run in its folder, from its start to its scores: what it leaves in runs/, and how it goes on."""
+
+import math
+import time
+from collections.abc import Callable
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfm_lib.commands import results
+from tfm_lib.commands.tasks import OFTEN, PASSES, RISK, Task
+from tfm_lib.data.batches import Examples, plan_batches
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.errors import CourseError, option
+from tfm_lib.learning import checkpoints, training
+from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, Checkpoint
+from tfm_lib.learning.head_start import begin_with, word_vectors
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.learning.risk import risk_step
+from tfm_lib.learning.team import Team, who_trains
+from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.writing.copying import CopyingTransformer
+from tfm_lib.writing.next_token import NO_RULES
+
+MINUTES = 10.0  # of a run whose number of steps is measured
+
+
+def checkpoint_of(task: Task) -> Path:
+    """Where the run of a task keeps its checkpoint."""
+    return RUNS / task.name / CHECKPOINT
+
+
+def run(
+    task: Task,
+    *,
+    device_name: str | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    replace: bool = False,
+) -> tuple[Transformer, Vocabulary] | None:
+    """Train, draw and score, in a folder of the task's own; returns what was trained.
+
+    Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), less what it took
+    to get ready, but at most `tasks.PASSES` over the pairs; half of the time again is the limit. Otherwise the minutes
+    are the limit, if they are given. Of several workers, only the first one says, saves and scores something, and the
+    others get None.
+    Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
+    """
+    path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
+    team = who_trains()
+    began, device = time.perf_counter(), team.find_device(device_name)
+    kept = _kept(task, path, device, resume, replace)
+    vocabulary = kept.vocabulary if kept else task.vocabulary()
+    examples = task.training_examples(vocabulary)
+    first = team.is_first()
+    with team.joined(device):
+        vectors, batches = None, len(plan_batches(examples, task.recipe.max_tokens))
+        if kept is None and task.head_start:
+            vectors = word_vectors(examples.articles, len(vocabulary), task.model["d_model"], task.recipe.seed)
+        if kept is None and task.measured:
+            minutes = MINUTES if minutes is None else minutes
+            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
+
+            def new_model(task: Task) -> Transformer:
+                return _new_model(task, vocabulary, vectors, device)
+
+            task, limit = _of_measured_steps(task, team, new_model, examples, batches, left, minutes), 1.5 * minutes
+        task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
+        recipe = kept.state.recipe if kept and kept.state else task.recipe
+        model = _learns(kept.model if kept else _new_model(task, vocabulary, vectors, device), recipe)
+        if first:
+            parameters = sum(parameter.numel() for parameter in model.parameters())
+            print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
+        trained = time.perf_counter()
+        history = team.train(
+            model,
+            examples,
+            recipe,
+            minutes=limit,
+            start=kept and kept.state,
+            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
+        )
+    if not first:
+        return None
+    seconds, done = time.perf_counter() - trained, len(history.step)
+    goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
+    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
+    history.save(path.with_name("history.json"))
+    results.draw(history, path.with_name("learning_curve.png"))
+    rules = results.best_rules(task, model, vocabulary)
+    if rules != NO_RULES:
+        state = checkpoints.load_checkpoint(path, device).state
+        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
+    results.report(task, model, vocabulary, rules, path.parent, seconds)
+    return model, vocabulary
+
+
+def _of_measured_steps(
+    task: Task,
+    team: Team,
+    new_model: Callable[[Task], Transformer],
+    examples: Examples,
+    batches: int,
+    left: float,
+    minutes: float,
+) -> Task:
+    """The task with the steps that this machine takes in the minutes that are left, and says so."""
+    steps = team.steps_within(left, new_model(task), examples, task.recipe)
+    if team is training and task.by_passes and steps >= OFTEN * batches:
+        often = task.of_passes(steps / batches)
+        trial = _learns(new_model(often), often.recipe)
+        usual = team.steps_within(left, trial, examples, often.recipe)
+        risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
+        steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
+    most = PASSES * batches
+    if team.is_first() and steps > most:
+        print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
+    elif team.is_first():
+        print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
+    return task.of_steps(min(steps, most))
+
+
+def _kept(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+    """The checkpoint to go on from; None where a new run begins."""
+    folder, replacing = path.parent, option("replace")
+    if resume:
+        if not path.exists():
+            others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+            hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+            raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {option('resume')}")
+        kept = _load(path, device)
+        if kept.state is None:
+            raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
+        if not task.measured and task.recipe.steps != kept.state.recipe.steps:
+            raise CourseError(
+                f"{path} is a run of {kept.state.recipe.steps} steps, not of {task.recipe.steps}; "
+                f"go on without {option('steps', task.recipe.steps)}"
+            )
+        return kept
+    if path.exists() and not replace:
+        state = _load(path, device).state
+        if state is not None and not state.finished:
+            raise CourseError(
+                f"{folder} holds an unfinished run: {option('resume')} goes on, {replacing} begins it anew"
+            )
+        raise CourseError(
+            f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
+        )
+    return None
+
+
+def _load(path: Path, device: torch.device) -> Checkpoint:
+    try:
+        return checkpoints.load_checkpoint(path, device)
+    except ValueError as error:
+        raise CourseError(f"{error}, or train anew with {option('replace')}") from error
+
+
+def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
+    """The model with which every run of this task, word vectors and seed begins."""
+    training.set_seed(task.recipe.seed)
+    if task.begin is not None:
+        return task.begin().to(device)
+    length = max(task.max_article, task.max_summary + 1)
+    ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
+    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
+    model = CopyingTransformer(config) if task.copying else Transformer(config)
+    if vectors is not None:
+        begin_with(model, vectors)
+    if isinstance(model, CopyingTransformer):
+        model.start_alike(vocabulary.slots)
+    return model.to(device)
+
+
+def _learns(model: Transformer, recipe: Recipe) -> Transformer:
+    """The same model; its embeddings, which are the weights of its output too, learn only if the recipe lets them."""
+    model.output.weight.requires_grad_(not recipe.fixed_embeddings)
+    return model

@@ -1,0 +1,35 @@
+"""Fine-tuning: a published model goes on with pairs of yours."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tfm_lib.commands.tasks import Task, stem
+from tfm_lib.pretrained import from_pretrained
+from tfm_lib.writing.next_token import Rules
+
+RATE = 0.05  # the highest learning rate, times the width of the model: 5e-5 for BART
+
+
+def tuned(task: Task, name: str) -> Task:
+    """The same pairs for a published model, or one that `export` wrote: its tokens, its lengths, and small steps.
+
+    name: its folder, or its name on the hub. Raises ValueError and OSError as `from_pretrained` does.
+    """
+    published = from_pretrained(name)
+    config, rules, vocabulary = published.model.config, published.generation.rules, published.tokenizer
+    del published  # each run makes its own
+    return replace(
+        task,
+        name=f"{stem(Path(name))}-on-{task.name}",
+        vocabulary=lambda: vocabulary,
+        max_article=config.max_length,
+        max_summary=config.max_length - 1,
+        model={},
+        recipe=replace(task.recipe, peak_rate=RATE / config.d_model, label_smoothing=0.1),
+        copying=False,
+        head_start=False,
+        by_passes=False,
+        # What the model asks of every text, whatever it is about; lengths and repetition are those of other texts.
+        rules=Rules(first=rules.first, banned=rules.banned, renormalized=rules.renormalized),
+        begin=lambda: from_pretrained(name).model,
+    )

@@ -1,0 +1,1 @@
+"""What models learn from: stories, pairs of files, pictures; and how text becomes ids and ids become batches."""

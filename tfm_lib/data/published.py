@@ -1,0 +1,177 @@
+"""The tokenizers of published models, in the form of our `Vocabulary`."""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.errors import CourseError
+
+PEGASUS_OFFSET = 103  # ids before those of its SentencePiece model, for pre-training and for pad and eos
+IDS = ("pad_id", "start_id", "eos_id", "unknown_id")
+
+
+class PretrainedVocabulary(Vocabulary):
+    """A vocabulary that was published with a model, which reads an article between tokens of its own.
+
+    before, after: the ids around an article; first: what a summary begins with, behind the start token.
+    """
+
+    def __init__(
+        self, ids: Mapping[str, int], before: Sequence[int], after: Sequence[int], first: Sequence[int] = ()
+    ) -> None:
+        self.pad_id, self.start_id, self.eos_id, self.unknown_id = (ids[name] for name in IDS)
+        self.before, self.after, self.first, self.slots = list(before), list(after), list(first), []
+        self._silent = {self.pad_id, self.start_id, self.eos_id, *before, *after, *first}
+
+    def frame(self, ids: Sequence[int], most: int) -> list[int]:
+        return [*self.before, *ids[: max(0, most - len(self.before) - len(self.after))], *self.after]
+
+    def encode(self, text: str, words: Sequence[str] = ()) -> list[int]:
+        if not isinstance(text, str):
+            raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
+        return self._cut([text], False)[0]
+
+    def encode_all(
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+    ) -> list[list[int]]:
+        return [[*self.first, *ids] if written else ids for ids in self._cut(texts, written)]
+
+    def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
+        return self._join([int(i) for i in ids if int(i) not in self._silent])
+
+    def to_json(self) -> str:
+        about = {name: getattr(self, name) for name in (*IDS, "before", "after", "first")}
+        return json.dumps({"kind": type(self).__name__} | about | self._about())
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "PretrainedVocabulary":
+        raise NotImplementedError
+
+    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
+        raise NotImplementedError
+
+    def _join(self, ids: list[int]) -> str:
+        raise NotImplementedError
+
+    def _about(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class TokenizerVocabulary(PretrainedVocabulary):
+    """That of a tokenizer.json, as BART's. The names of special tokens in a text are text."""
+
+    def __init__(self, tokenizer: Tokenizer, ids: Mapping[str, int], first: Sequence[int] = ()) -> None:
+        framed, bare = (tokenizer.encode("a", add_special_tokens=special).ids for special in (True, False))
+        begin = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
+        super().__init__(ids, framed[:begin], framed[begin + len(bare) :], first)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True
+        self._tokenizer = tokenizer
+
+    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def _join(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True)
+
+    def unknown_words(self, text: str, words: Sequence[str] = ()) -> list[str]:
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [text[begin:end] for i, (begin, end) in spans if i == self.unknown_id]
+
+    def _about(self) -> dict[str, Any]:
+        return {"tokenizer": json.loads(self._tokenizer.to_str())}
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "TokenizerVocabulary":
+        return cls(Tokenizer.from_str(json.dumps(content["tokenizer"])), content, content["first"])
+
+
+class SentencePieceVocabulary(PretrainedVocabulary):
+    """That of SentencePiece models, as Marian's, which has one for each language, and one table of ids for both.
+
+    Source: Kudo and Richardson 2018, "SentencePiece".
+    """
+
+    def __init__(self, source: bytes, target: bytes, table: Mapping[str, int], ids: Mapping[str, int]) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        super().__init__(ids, before=[], after=[ids["eos_id"]])
+        self._silent.add(self.unknown_id)  # as in transformers: what no piece stands for is left out
+        self._models, self._table = (source, target), dict(table)
+        self.two_sided = source != target  # Marian's, and not Pegasus'
+        self._source, self._target = (SentencePieceProcessor(model_proto=model) for model in self._models)
+        self._pieces = {i: piece for piece, i in self._table.items()}
+
+    def __len__(self) -> int:
+        return max(self._pieces) + 1
+
+    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
+        cut = (self._target if written else self._source).encode(list(texts), out_type=str)
+        return [[self._table.get(piece, self.unknown_id) for piece in pieces] for pieces in cut]
+
+    def _join(self, ids: list[int]) -> str:
+        return self._target.decode_pieces([self._pieces[i] for i in ids]).replace("▁", " ").strip()
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [self._pieces[int(i)].replace("▁", " ").strip() for i in ids]
+
+    def unknown_words(self, text: str, words: Sequence[str] = ()) -> list[str]:
+        pieces = self._source.encode(text, out_type=str)
+        return [piece.strip("▁") for piece in pieces if piece not in self._table]
+
+    def _about(self) -> dict[str, Any]:
+        source, target = (base64.b64encode(model).decode() for model in self._models)
+        return {"source": source, "target": target, "table": self._table}
+
+    def files(self) -> dict[str, bytes]:
+        """The files from which `read_tokenizer` makes it again."""
+        if not self.two_sided:
+            return {"spiece.model": self._models[0]}
+        table = json.dumps(self._table, ensure_ascii=False).encode()
+        return {"source.spm": self._models[0], "target.spm": self._models[1], "vocab.json": table}
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "SentencePieceVocabulary":
+        source, target = (base64.b64decode(content[side]) for side in ("source", "target"))
+        return cls(source, target, content["table"], content)
+
+
+def read_tokenizer(folder: Path, ids: dict[str, int], forced_first: int | None) -> PretrainedVocabulary:
+    """The tokenizer of a published model's folder, whatever form it has there. ids: pad_id, start_id and eos_id.
+
+    Raises ValueError where there is none, or one that can't be read.
+    """
+    try:
+        if (path := folder / "source.spm").exists():
+            table = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            models = path.read_bytes(), (folder / "target.spm").read_bytes()
+            return SentencePieceVocabulary(*models, table, ids | {"unknown_id": table["<unk>"]})
+        if (path := folder / "tokenizer.json").exists():
+            tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            unknown = tokenizer.token_to_id("<unk>")
+            first = [] if forced_first is None else [forced_first]
+            return TokenizerVocabulary(tokenizer, ids | {"unknown_id": -1 if unknown is None else unknown}, first)
+        if (path := folder / "spiece.model").exists():
+            return _of_pegasus(path.read_bytes(), ids)
+    except ModuleNotFoundError as error:
+        raise CourseError(f"{path} needs sentencepiece: pip install 'tfm_lib[pretrained]'") from error
+    except Exception as error:  # tokenizers and sentencepiece raise nothing more special
+        raise CourseError(f"{path} can't be read as a tokenizer ({error}); fetch the folder anew") from error
+    raise CourseError(f"{folder} has no tokenizer; it needs tokenizer.json, spiece.model, or source.spm and target.spm")
+
+
+def _of_pegasus(model: bytes, ids: dict[str, int]) -> SentencePieceVocabulary:
+    from sentencepiece import SentencePieceProcessor
+
+    pieces = SentencePieceProcessor(model_proto=model)
+    table = {pieces.id_to_piece(i): i + PEGASUS_OFFSET for i in range(len(pieces))}
+    table |= {"<pad>": 0, "</s>": 1, "<mask_1>": 2, "<mask_2>": 3}
+    table |= {f"<unk_{i}>": i + 2 for i in range(2, PEGASUS_OFFSET)}
+    return SentencePieceVocabulary(model, model, table, ids | {"unknown_id": table["<unk>"]})

@@ -1,0 +1,194 @@
+"""From text to ids and back: words, or pieces of words."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from tfm_lib.errors import CourseError
+
+# What every vocabulary that is trained here has; another one may have others, so ask it for its pad_id.
+PAD_ID, START_ID, EOS_ID, UNKNOWN_ID = range(4)
+SPECIAL_TOKENS = ("[pad]", "[start]", "[eos]", "[unk]")
+
+
+class Vocabulary:
+    """Text to ids and back.
+
+    `of_words` and `of_byte_pairs` lowercase every text, and their first ids are pad, start, eos and unknown. For a
+    tokenizer from elsewhere, `special_tokens` names these four; one token may serve as two, as BART's start and eos.
+    Names behind these are slots, for a model that copies: the first of them stands for the first unknown word of an
+    article, the second for another one, and so on. `slot_words` tells which words these are, `encode` puts the slots
+    in their places, in the article and in its summary, and `decode` the words in place of the slots.
+    Raises ValueError where the tokenizer lacks one.
+    """
+
+    kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}  # other classes of vocabularies, for `from_json`
+    pad_id: int
+    start_id: int
+    eos_id: int
+    unknown_id: int
+    slots: list[int]
+
+    def __init_subclass__(cls) -> None:
+        Vocabulary.kinds[cls.__name__] = cls
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "Vocabulary":
+        """What `to_json` of a class of its own wrote, under its name as `kind`."""
+        raise NotImplementedError
+
+    def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
+        found = [tokenizer.token_to_id(token) for token in special_tokens]
+        ids = [i for i in found if i is not None]
+        if not len(SPECIAL_TOKENS) <= len(ids) == len(found):
+            raise CourseError(
+                f"a vocabulary needs tokens for pad, start, eos and unknown, and {tuple(special_tokens)} have the ids "
+                f"{found} in this one; name its own as special_tokens"
+            )
+        self.pad_id, self.start_id, self.eos_id, self.unknown_id, *self.slots = ids
+        tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
+        self._tokenizer = tokenizer
+        self._special_tokens = list(special_tokens)
+
+    @classmethod
+    def of_words(cls, texts: Iterable[str], slots: int = 0) -> "Vocabulary":
+        """One id for each word and mark of `texts`; any other word becomes `[unk]`, or one of so many slots."""
+        tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN_ID]))
+        # Brackets stand alone too, so that nobody can write a special token as a word.
+        marks = pre_tokenizers.Split(Regex(r"[\[\].,!?;:]"), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks])
+        # It joins words, without a space before a mark. No word begins with the prefix, by which it would know a part.
+        tokenizer.decoder = decoders.WordPiece(prefix=" ", cleanup=True)
+        return cls._trained(tokenizer, texts, trainers.WordLevelTrainer, slots)
+
+    @classmethod
+    def of_byte_pairs(cls, texts: Iterable[str], size: int, least: int = 0) -> "Vocabulary":
+        """At most `size` pieces of words, the most frequent ones of `texts`; every text can be written.
+
+        least: how often two pieces must stand side by side to become one.
+
+        Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2,
+        on bytes. Raises ValueError if `size` doesn't hold the special tokens and the 256 bytes.
+        """
+        bytes_ = pre_tokenizers.ByteLevel.alphabet()
+        if size < len(bytes_) + len(SPECIAL_TOKENS):
+            raise CourseError(
+                f"a byte-pair vocabulary needs {len(bytes_) + len(SPECIAL_TOKENS)} ids or more, got {size}"
+            )
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.decoder = decoders.ByteLevel()
+        return cls._trained(
+            tokenizer, texts, trainers.BpeTrainer, vocab_size=size, min_frequency=least, initial_alphabet=bytes_
+        )
+
+    @classmethod
+    def _trained(
+        cls, tokenizer: Tokenizer, texts: Iterable[str], trainer: Callable[..., Any], slots: int = 0, **options: Any
+    ) -> "Vocabulary":
+        if isinstance(texts, str):  # whose letters would be the texts
+            raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
+        tokenizer.normalizer = normalizers.Lowercase()
+        special_tokens = [*SPECIAL_TOKENS, *(f"[unk{number}]" for number in range(1, slots + 1))]
+        options |= {"special_tokens": special_tokens, "show_progress": False}
+        tokenizer.train_from_iterator(texts, trainer(**options))
+        return cls(tokenizer, special_tokens)
+
+    def without_slots(self) -> "Vocabulary":
+        """The same ids, for a model that does not copy: whatever has no id of its own is unknown."""
+        return Vocabulary(self._tokenizer, self._special_tokens[: len(SPECIAL_TOKENS)])
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, text: str, words: Sequence[str] = ()) -> list[int]:
+        """The ids of a text, without start and eos, with the slots of `words`. Raises TypeError unless it is one."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
+        return self._with_slots(text.strip(), self._tokenizer.encode(text.strip()), words)
+
+    def encode_all(
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+    ) -> list[list[int]]:
+        """The ids of many texts, on all cores; words: for each text, those that have slots.
+
+        written: they are to be written, and not read, where that makes a difference.
+        """
+        texts = [text.strip() for text in texts]
+        rows = zip(texts, self._tokenizer.encode_batch(texts), words or [()] * len(texts), strict=True)
+        return [self._with_slots(text, encoding, own) for text, encoding, own in rows]
+
+    def frame(self, ids: Sequence[int], most: int) -> list[int]:
+        """An article's ids as a model reads them, `most` of them: here the first ones."""
+        return list(ids[:most])
+
+    def _with_slots(self, text: str, encoding: Encoding, words: Sequence[str]) -> list[int]:
+        if not words:
+            return encoding.ids
+        slot_of = dict(zip(words, self.slots, strict=False))  # what has no slot stays unknown
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [
+            slot_of.get(self._as_written(text[start:end]), i) if i == self.unknown_id else i
+            for i, (start, end) in spans
+        ]
+
+    def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
+        """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`, a slot as one of `words`.
+
+        Raises ValueError for an id that the vocabulary does not have.
+        """
+        ids = [int(i) for i in ids]
+        if outside := [i for i in ids if not 0 <= i < len(self)]:
+            raise CourseError(f"ids must lie in 0..{len(self) - 1}, got {outside[0]}; is it another vocabulary's?")
+        shown = [i for i in ids if i not in (self.pad_id, self.start_id, self.eos_id)]
+        text = self._tokenizer.decode(shown, skip_special_tokens=False).strip()
+        unknown, *slots = self._special_tokens[len(SPECIAL_TOKENS) - 1 :]
+        for slot, word in zip_longest(slots, words[: len(slots)], fillvalue=unknown):
+            text = text.replace(slot, word)
+        return text
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The text of each id on its own, special tokens too: the labels of an attention map."""
+        return [self._tokenizer.decode([int(i)], skip_special_tokens=False).strip() for i in ids]
+
+    def unknown_words(self, text: str, words: Sequence[str] = ()) -> list[str]:
+        """The words of `text` that this vocabulary cannot write, as they stand there, but for `words`, with slots."""
+        encoding = self._tokenizer.encode(text)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        unknown = [text[start:end] for i, (start, end) in spans if i == self.unknown_id]
+        return [word for word in unknown if self._as_written(word) not in words]
+
+    def slot_words(self, text: str) -> list[str]:
+        """The unknown words of an article, each once, in the order and number of the slots that stand for them."""
+        words = map(self._as_written, self.unknown_words(text)) if self.slots else ()
+        return list(dict.fromkeys(words))[: len(self.slots)]
+
+    def _as_written(self, word: str) -> str:
+        """A word as this vocabulary would write it: in lower case, if it writes everything so."""
+        normalizer = self._tokenizer.normalizer
+        return normalizer.normalize_str(word) if normalizer else word
+
+    def to_json(self) -> str:
+        """The tokenizer's own JSON, and with it the names of the special tokens."""
+        return json.dumps(json.loads(self._tokenizer.to_str()) | {"special_tokens": self._special_tokens})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        """Read what `to_json` wrote, or a `tokenizer.json` that has our special tokens.
+
+        Raises ValueError for anything else.
+        """
+        try:
+            content = json.loads(text)
+            if kind := content.get("kind"):
+                from tfm_lib.data import published  # noqa: F401, its classes, made of this one, enter `kinds`
+
+                return cls.kinds[kind].of_json(content)
+            special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
+            tokenizer = Tokenizer.from_str(json.dumps(content))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise CourseError(f"this is no vocabulary ({error}); give what Vocabulary.to_json wrote") from error
+        return cls(tokenizer, special_tokens)

@@ -1,0 +1,202 @@
+"""Beam search: several texts are written side by side, and the best of them is kept."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfm_lib.attention import Positions
+from tfm_lib.errors import CourseError
+from tfm_lib.model import SourceMask, Transformer
+from tfm_lib.writing.decoding import DecoderCache, Writer, after_the_end, evaluating
+from tfm_lib.writing.next_token import NO_RULES, Rules, log_softmax
+
+
+class BeamCache(DecoderCache):
+    """A cache in which a source's beams are tokens of one row, side by side at one position."""
+
+    def __init__(self, num_layers: int, max_length: int, memory_length: int, device: torch.device) -> None:
+        super().__init__(num_layers, max_length, memory_length)
+        self.steps = 0
+        self.at = torch.empty(0, dtype=torch.int64, device=device)  # (keys,), the position of each
+
+    def begin_step(self, beams: int) -> None:
+        """Give the tokens that come next, so many in each row, the next position."""
+        self.at = torch.cat([self.at, self.at.new_full((beams,), self.steps)])
+        self.steps += 1
+
+    @property
+    def length(self) -> int:
+        """Target positions that were decoded so far; a step that has begun is none of them."""
+        return self.steps - (self.layers[0][0].length < len(self.at))
+
+    def positions(self, new: int, device: torch.device) -> Positions:
+        """Where the tokens of this step stand, one position for all, and all keys with them."""
+        return Positions(self.at[-1:], self.at)
+
+
+class BeamWriter(Writer):
+    """A writer whose rows are beams, and whose cache never moves.
+
+    A source's beams are the tokens of one row, and a mask says whose past each key is. So when beams are chosen anew
+    only the mask changes, and what belongs to the source is there once for all its beams.
+    """
+
+    cache: BeamCache
+
+    def __init__(
+        self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask, num_beams: int
+    ) -> None:
+        super().__init__(model, src, max_new_tokens, src_mask)
+        room = 1 + num_beams * (max_new_tokens - 1)  # the start token, and then a token for each beam
+        self.cache = BeamCache(model.config.num_decoder_layers, room, src.shape[1], src.device)
+        self.past = torch.ones(len(src), 1, 0, dtype=torch.bool, device=src.device)  # (b, beams, keys)
+
+    def next_logits(self, token: Tensor) -> Tensor:
+        """Write one more token in each beam, (b * beams,) -> the logits of those that may follow, (b * beams, V)."""
+        ids = token.view(len(self.past), -1)  # (b, beams)
+        self.cache.begin_step(ids.shape[1])
+        themselves = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
+        self.past = torch.cat([self.past, themselves], dim=2)
+        own = self.past[:, None]  # (b, 1, beams, keys)
+        return self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=own, cache=self.cache).flatten(0, 1)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with the beams `rows` (b * beams,), as many for each source; sources that have none leave."""
+        sources = (rows // self.past.shape[1]).unique_consecutive()  # (b,)
+        source, past = self.source[rows], self.past.flatten(0, 1)[rows].unflatten(0, (len(sources), -1))
+        if len(sources) < len(self.past):
+            super().select(sources)
+        self.source, self.past = source, past
+
+
+class Hypotheses(NamedTuple):
+    """For each source, the best texts that were found, best first, each in the form that `greedy` returns."""
+
+    tokens: Tensor  # (B, num_beams, T)
+    scores: Tensor  # (B, num_beams); -inf, and only pad_id in tokens, where there was no such text
+
+
+def beam_search(
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: SourceMask = "padding",
+    *,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
+) -> Tensor:
+    """The best text that beam search finds: src (B, S) -> new tokens (B, up to max_new_tokens), as from `greedy`.
+
+    It is the first one of `beam_hypotheses`, which says how they are found.
+    """
+    tokens, _ = beam_hypotheses(
+        model,
+        src,
+        max_new_tokens,
+        src_mask,
+        num_beams=num_beams,
+        length_penalty=length_penalty,
+        early_stopping=early_stopping,
+        rules=rules,
+    )
+    best = tokens[:, 0]  # (B, T)
+    return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
+
+
+@torch.inference_mode()
+def beam_hypotheses(
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: SourceMask = "padding",
+    *,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
+) -> Hypotheses:
+    """Write num_beams texts side by side: src (B, S) -> the best num_beams of those that ended, and their scores.
+
+    Each step ranks all continuations of a source's beams by their total, the sum of log p of their tokens, and keeps
+    the first 2 * num_beams. Those that end with eos_id among the first num_beams are hypotheses, with the score
+    total / (number of tokens, eos_id among them) ** length_penalty. Those that end further down are dropped, and the
+    first num_beams that don't end go on. At max_new_tokens, every text counts as ended.
+    A source is done with num_beams hypotheses if early_stopping; otherwise when, in addition, the best total that goes
+    on, divided as if it ended now, is no better than the worst hypothesis. That is a heuristic: under a positive
+    length_penalty a text's score may still rise as it grows. In all this it follows `generate` of transformers.
+
+    The encoder and the keys and values of cross-attention are computed once a source, and a source that is done leaves
+    the batch. For src_mask and the mode see `greedy`; what the rules allow keeps its log p.
+    Raises ValueError as `greedy` does, and for num_beams below 1.
+    """
+    rules.check(max_new_tokens)
+    with evaluating(model):
+        writer = BeamWriter(model, src, max_new_tokens, src_mask, num_beams)
+        return search(writer, max_new_tokens, num_beams, length_penalty, early_stopping, rules)
+
+
+@torch.inference_mode()
+def search(
+    writer: Writer,
+    max_new_tokens: int,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
+) -> Hypotheses:
+    """The loop of `beam_hypotheses`, over anything that gives logits; see there."""
+    if num_beams < 1:
+        raise CourseError(f"num_beams must be at least 1, got {num_beams}")
+    written = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam
+    for length in range(1, max_new_tokens + 1):
+        log_probs = log_softmax(writer.next_logits(written[:, -1]))  # (b * beams, V)
+        log_probs = rules.forbid(log_probs, written, writer.eos_id, length == max_new_tokens)
+        if length == 1:
+            totals = torch.zeros_like(log_probs[:, :1])  # (b, beams): a start token is certain
+            found = Hypotheses(
+                written.new_zeros(len(written), num_beams, max_new_tokens),
+                totals.new_full((len(written), num_beams), -torch.inf),
+            )
+        totals, rows, tokens = _best_continuations(totals, log_probs, 2 * num_beams)  # (b, 2 * num_beams) each
+        texts = torch.cat([written[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
+        ended = (tokens == writer.eos_id) | (length == max_new_tokens)
+        scores = (totals / length**length_penalty).masked_fill(~ended, -torch.inf)
+        sources = writer.source.view(len(totals), -1)[:, 0]  # (b,), those that are not done
+        _keep_best(found, sources, texts[:, :num_beams, 1:], scores[:, :num_beams])
+
+        totals, ranks = totals.masked_fill(ended, -torch.inf).topk(min(num_beams, totals.shape[1]))
+        worst = found.scores[sources, -1]
+        goes_on = worst == -torch.inf
+        if not early_stopping:
+            goes_on |= totals[:, 0] / length**length_penalty > worst
+        if not goes_on.any():
+            break
+        totals, ranks = totals[goes_on], ranks[goes_on]
+        writer.select(rows[goes_on].gather(1, ranks).flatten())
+        written = texts[goes_on].take_along_dim(ranks[:, :, None], dim=1).flatten(0, 1)
+    unused = after_the_end(found.tokens, writer.eos_id) | (found.scores == -torch.inf)[:, :, None]
+    tokens = found.tokens.masked_fill(unused, writer.pad_id)
+    return Hypotheses(tokens[:, :, ~unused.flatten(0, 1).all(0)], found.scores)
+
+
+def _best_continuations(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of all continuations of a source's beams the best `number`, best first: their totals, the row that each goes on
+    from, and the token that it adds, (b, number) each. totals (b, beams), log_probs (b * beams, V)."""
+    (sources, beams), vocab_size = totals.shape, log_probs.shape[1]
+    every = (totals[:, :, None] + log_probs.view(sources, beams, vocab_size)).flatten(1)  # (b, beams * V)
+    totals, best = every.topk(min(number, every.shape[1]))
+    first_rows = torch.arange(0, sources * beams, beams, device=best.device)[:, None]
+    return totals, first_rows + best // vocab_size, best % vocab_size
+
+
+def _keep_best(found: Hypotheses, sources: Tensor, texts: Tensor, scores: Tensor) -> None:
+    """Of what was found for `sources` (b,) and of new texts (b, beams, length), keep the best."""
+    texts = F.pad(texts, (0, found.tokens.shape[2] - texts.shape[2]))
+    tokens = torch.cat([found.tokens[sources], texts], dim=1)
+    scores, ranks = torch.cat([found.scores[sources], scores], dim=1).topk(found.scores.shape[1])
+    found.tokens[sources] = tokens.take_along_dim(ranks[:, :, None], dim=1)
+    found.scores[sources] = scores
