@@ -274,6 +274,7 @@ def test_a_known_law_is_found():
     assert found["largest error"] < 1e-3
 
 
+@pytest.mark.slow
 def test_runs_of_a_few_steps_fill_their_rows():
     row = families.run("prefix 0.5", 0, steps=2, tested=4)
     assert row["headlines"] == 0 and row["parameters"] == 872_704

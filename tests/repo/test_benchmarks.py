@@ -695,6 +695,7 @@ def test_the_law_is_that_of_its_runs(monkeypatch):
             assert low <= recorded[key] <= high, (way, key)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_scaling_law_is_looked_at_ten_times():
     row = scaling_law.run(4, 100, 0, steps=10, dev=4)
     assert 1 <= row["look"] <= scaling_law.LOOKS and row["loss"] < 7
