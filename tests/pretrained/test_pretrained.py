@@ -32,6 +32,7 @@ from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.published import read_tokenizer
 from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.errors import CourseError
 from tfm_lib.learning.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
@@ -293,6 +294,10 @@ BROKEN = {
     ),
     "no width": (lambda folder: changed(folder, d_model=None), "the config has no d_model"),
     "heads that differ": (lambda folder: changed(folder, decoder_attention_heads=2), "encoder and decoder must agree"),
+    "heads that do not divide the width": (
+        lambda folder: changed(folder, encoder_attention_heads=3, decoder_attention_heads=3),
+        "config.json: num_heads must divide d_model, got d_model=16 and num_heads=3",
+    ),
     "untied": (lambda folder: changed(folder, tie_word_embeddings=False), "tie_word_embeddings must be True"),
     "groups of beams": (
         lambda folder: changed(folder, "generation_config.json", num_beam_groups=2),
@@ -350,7 +355,7 @@ def test_a_broken_folder_is_refused(what, tokenizers, tmp_path):
     publish("bart", tokenizers["bart"], tmp_path)
     hurt, message = BROKEN[what]
     hurt(tmp_path)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(CourseError, match=re.escape(message)):
         from_pretrained(tmp_path)
 
 

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from tests.proof import cells
 from tests.times import HUNG
-from tfm_lib.commands.cli import given_to_make, options_of
+from tfm_lib.commands.cli import given_to_make, main, options_of
 from tfm_lib.commands.copies import as_file
 from tfm_lib.commands.lab import add_lessons, lab, reset_lesson, without_solutions
 from tfm_lib.errors import BY_MAKE
@@ -488,6 +488,18 @@ def test_an_option_that_the_target_does_not_have_is_refused(called):
         result = make("-n", target, "DATA=pairs.jsonl")
         assert result.returncode == 2 and f"make {target} has no option DATA=; make alone lists all" in result.stderr
     assert make("-n", "lab", "UV_DEFAULT_INDEX=https://mirror.example").returncode == 0
+
+
+def test_what_a_command_starts_is_not_given_its_options_again(tmp_path, monkeypatch, capsys):
+    """Else `tfm train` in a terminal of JupyterLab would be refused the options of `make lab`."""
+    monkeypatch.setenv(BY_MAKE, "DIR")
+    monkeypatch.setenv("DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["tfm", "progress"])
+    monkeypatch.setattr("signal.signal", lambda *arguments: None)  # this process keeps its own handlers
+    main()
+    assert "136 open" in capsys.readouterr().out
+    assert sys.argv == ["tfm", "progress", f"--dir={tmp_path}"] and os.environ[BY_MAKE] == ""
+    assert given_to_make("train") == given_to_make("--help") == []
 
 
 @needs_make

@@ -183,9 +183,10 @@ def given_to_make(command: str) -> list[str]:
 
     Of LESSON and JUPYTER come words that are no options. Raises CourseError for what the command does not have.
     """
-    options = {action.dest.upper(): action for action in options_of(command)}
+    names = os.environ.get(BY_MAKE, "").split()
+    options = {action.dest.upper(): action for action in options_of(command)} if names else {}
     arguments, words = [], []
-    for name in os.environ.get(BY_MAKE, "").split():
+    for name in names:
         value = os.environ[name]
         if name not in options:
             known = " ".join(f"{one}=" for one in sorted(options)) or "none"
@@ -216,6 +217,8 @@ def main() -> None:
     try:
         if BY_MAKE in os.environ and len(arguments) == 1:
             arguments += given_to_make(arguments[0])
+            # What this starts, workers as well as terminals of JupyterLab, was not given them by make.
+            sys.argv[1:], os.environ[BY_MAKE] = arguments, ""
     except CourseError as error:
         sys.exit(f"error: {error}")
     args = parser().parse_args(arguments)

@@ -94,13 +94,13 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
     activation = their_config.get("activation_function")
     if activation not in ACTIVATIONS:
         raise CourseError(f"activation_function must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
-    return TransformerConfig(
-        **sizes,
-        activation=ACTIVATIONS[activation],
-        embed_scale=None if their_config.get("scale_embedding") else 1.0,
-        logits_bias=True,
-        **FAMILIES[family],
-    )
+    scale = None if their_config.get("scale_embedding") else 1.0
+    try:
+        return TransformerConfig(
+            **sizes, activation=ACTIVATIONS[activation], embed_scale=scale, logits_bias=True, **FAMILIES[family]
+        )
+    except (ValueError, TypeError) as error:  # what the model itself refuses is theirs, and not a bug of ours
+        raise CourseError(f"config.json: {error}") from error
 
 
 def family_of(config: TransformerConfig) -> str:
