@@ -2,7 +2,7 @@
 
 Copy it, run it, change it: it needs nothing but torch, and runs for a few seconds.
 Axes: B batch, H heads, T target or query positions, S source or key positions,
-D width of the model, K width of a head, V vocabulary. A mask is True where a query
+D width of the model, Dh width of a head, V vocabulary. A mask is True where a query
 may look. Source: Vaswani et al. 2017; numbers in docstrings are the paper's sections.
 """
 
@@ -62,7 +62,7 @@ class MultiHeadAttention(nn.Module):
         self.output_proj = nn.Linear(D_MODEL, D_MODEL)
 
     def forward(self, query, key, value, mask):
-        query = split(self.query_proj(query))  # (B, H, T, K)
+        query = split(self.query_proj(query))  # (B, H, T, Dh)
         key, value = split(self.key_proj(key)), split(self.value_proj(value))
         scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
         weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # (B, H, T, S)
@@ -70,7 +70,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def split(x):
-    return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+    return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, Dh)
 
 
 class FeedForward(nn.Module):

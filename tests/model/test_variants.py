@@ -20,8 +20,8 @@ from tfm_lib.writing.next_token import NO_RULES
 
 
 def turn(x, at):
-    """Rotary positions (Su et al. 2021): pair i of a head turns by at * 10000^(-2i/K)."""
-    angle = at[:, None] * 10000 ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])  # (T, K/2)
+    """Rotary positions (Su et al. 2021): pair i of a head turns by at * 10000^(-2i/Dh)."""
+    angle = at[:, None] * 10000 ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])  # (T, Dh/2)
     even, odd = x[..., ::2], x[..., 1::2]
     turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
     return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)

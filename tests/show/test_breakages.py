@@ -65,7 +65,7 @@ def test_a_model_of_layers_that_are_off_gives_the_norm_of_its_input(model):
 
 def test_scores_without_scaling_are_larger_by_the_root_of_the_width(model):
     attention = model.encoder.layers[0].self_attention
-    query, key = torch.randn(2, 1, 2, 3, 8)  # (B, H, T, K) each
+    query, key = torch.randn(2, 1, 2, 3, 8)  # (B, H, T, Dh) each
     with breaking(model, ["scaling"]):
         found = attention.attend(query, key, key, None, None, causal=False)
     assert torch.allclose(found, (query @ key.mT).softmax(-1) @ key, atol=1e-5)

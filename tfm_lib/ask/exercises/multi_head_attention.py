@@ -58,7 +58,7 @@ def projected_words(draw: Draw) -> Iterator[Inputs]:
 
 
 def cut(x: Tensor, heads: int) -> Tensor:
-    """(B, T, D) -> (B, H, T, K)."""
+    """(B, T, D) -> (B, H, T, Dh)."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
@@ -74,7 +74,7 @@ def mended(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
 
 
 def by_formula(query: Tensor, key: Tensor, value: Tensor, heads: int, width: int) -> Tensor:
-    """The heads' mixtures, for scores that are divided by the root of `width`: (B, H, T, K)."""
+    """The heads' mixtures, for scores that are divided by the root of `width`: (B, H, T, Dh)."""
     scores = cut(query, heads) @ cut(key, heads).mT / sqrt(width)
     return scores.softmax(-1) @ cut(value, heads)
 

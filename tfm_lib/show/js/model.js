@@ -95,7 +95,7 @@ const layerNorm = part((tensors) => {
   });
 });
 
-/** How much each query of a head attends to each key: query (T, K), key (S, K) -> weights (T, S). */
+/** How much each query of a head attends to each key: query (T, Dh), key (S, Dh) -> weights (T, S). */
 const attentionWeights = (query, key) => query.map((one) => {
   const root = off.has("scaling") ? 1 : Math.sqrt(one.length);
   return softmax(key.map((other) => dot(one, other) / root));
