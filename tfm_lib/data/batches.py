@@ -37,7 +37,7 @@ class Examples:
 
     def batch(self, indices: Sequence[int]) -> "Batch":
         """The examples of these indices, padded and shifted."""
-        articles, summaries = ([rows[i] for i in indices] for rows in (self.articles, self.summaries))
+        articles, summaries = [self.articles[i] for i in indices], [self.summaries[i] for i in indices]
         return Batch.of(articles, summaries, self.pad_id, self.start_id, self.eos_id)
 
 
@@ -48,14 +48,14 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     what is left of the article is unknown.
     """
     words = [vocabulary.slot_words(pair.article) for pair in pairs]
-    whole = vocabulary.encode_all([pair.article for pair in pairs], words)
-    articles, slots = [vocabulary.frame(ids, max_article) for ids in whole], set(vocabulary.slots)
-    words = [known[: len(slots & {*ids})] for known, ids in zip(words, articles, strict=True)]
+    uncut = vocabulary.encode_all([pair.article for pair in pairs], words)
+    articles, slots = [vocabulary.frame(ids, max_article) for ids in uncut], set(vocabulary.slots)
+    words = [row[: len(slots & {*ids})] for row, ids in zip(words, articles, strict=True)]
     summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, written=True)
     return Examples(
         articles=articles,
         summaries=[ids[:max_summary] for ids in summaries],
-        cut_articles=sum(len(ids) > max_article for ids in whole),
+        cut_articles=sum(len(ids) > max_article for ids in uncut),
         cut_summaries=sum(len(ids) > max_summary for ids in summaries),
         pad_id=vocabulary.pad_id,
         start_id=vocabulary.start_id,
@@ -68,24 +68,25 @@ def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: f
     """The same, with about this share of each article's rare words as if they were unknown, in the summary too.
 
     A model that copies would otherwise meet no unknown word in its own training texts. Rare are words of no more than
-    this part of the articles, as new words are; what tells their role, such as "in" before a place, stays. Slots are
-    given anew, in the order of the article; a word for which none is left stays what it was, known or unknown.
+    this part of the articles, as new words are; words that tell their role, such as "in" before a place, stay. Slots
+    are given again, in the order of the article; a word for which none is left stays known or unknown, as it was.
     """
     random, most = Random(f"hidden {seed}"), rare * len(examples)
     articles_with = Counter(i for article in examples.articles for i in {*article})
     special = {vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id}
     pieces = vocabulary.pieces(range(len(vocabulary)))
-    known, rows = examples.words or [[]] * len(examples), []
-    for article, summary, words in zip(examples.articles, examples.summaries, known, strict=True):
-        old = dict(zip(vocabulary.slots, words, strict=False))
-        hidden = {i for i in dict.fromkeys(article) if articles_with[i] <= most and random.random() < share} - special
-        unknown = [i for i in dict.fromkeys(article) if i in hidden or i in old]
-        new = dict(zip(unknown, vocabulary.slots, strict=False))
-        lost = dict.fromkeys(old, vocabulary.unknown_id)
-        names = [old.get(i) or pieces[i] for i in new]
-        rows.append(([[(lost | new).get(i, i) for i in ids] for ids in (article, summary)], names))
-    articles, summaries = ([ids[side] for ids, _ in rows] for side in (0, 1))
-    return replace(examples, articles=articles, summaries=summaries, words=[names for _, names in rows])
+    articles, summaries, words = [], [], []
+    rows = zip(examples.articles, examples.summaries, examples.words or [[]] * len(examples), strict=True)
+    for article, summary, slot_words in rows:
+        word_of = dict(zip(vocabulary.slots, slot_words, strict=False))
+        distinct = list(dict.fromkeys(article))
+        hidden = {i for i in distinct if articles_with[i] <= most and random.random() < share} - special
+        slot_of = dict(zip([i for i in distinct if i in hidden or i in word_of], vocabulary.slots, strict=False))
+        becomes = dict.fromkeys(word_of, vocabulary.unknown_id) | slot_of
+        articles.append([becomes.get(i, i) for i in article])
+        summaries.append([becomes.get(i, i) for i in summary])
+        words.append([word_of.get(i) or pieces[i] for i in slot_of])
+    return replace(examples, articles=articles, summaries=summaries, words=words)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def pad_rows(rows: Sequence[list[int]], pad_id: int = PAD_ID) -> Tensor:
 
 
 def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int = 0) -> list[list[int]]:
-    """Choose the examples of each batch of one epoch: a list of indices a batch, each example in exactly one.
+    """Choose the examples of each batch of one epoch: a list of indices per batch, each example in exactly one.
 
     Examples of similar length share a batch, so that little of it is padding. Articles, decoder inputs and their
     padding fill at most `max_tokens` places. The order depends on nothing but seed and epoch.
@@ -147,14 +148,12 @@ def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int 
     order = list(range(len(sizes)))
     shuffle(order)
     order.sort(key=sizes.__getitem__)  # a stable sort: examples of the same size stay shuffled
+    if (longest := max(map(sum, sizes), default=0)) > max_tokens:
+        raise CourseError(f"an example of {longest} tokens, a limit of {max_tokens}; raise it or cut more")
     batches: list[list[int]] = []
     widest = (0, 0)
     for index in order:
-        if sum(sizes[index]) > max_tokens:
-            raise CourseError(
-                f"an example of {sum(sizes[index])} tokens, a limit of {max_tokens}; raise it or cut more"
-            )
-        grown = (max(widest[0], sizes[index][0]), max(widest[1], sizes[index][1]))
+        grown = tuple(map(max, widest, sizes[index]))
         if batches and sum(grown) * (len(batches[-1]) + 1) <= max_tokens:
             batches[-1].append(index)
             widest = grown

@@ -1,7 +1,4 @@
-"""A corpus that every machine with Python holds: docstrings, whose first line sums up the rest.
-
-They are parsed and not run: no package is imported for it.
-"""
+"""A corpus that every machine with Python holds: docstrings, whose first line sums up the rest. No code is run."""
 
 import ast
 import gc
@@ -50,10 +47,9 @@ def docstrings_of_code(code: str | bytes) -> Iterator[str]:
 
 
 def pair_of(docstring: str) -> Pair | None:
-    """The text below the first line, as far as it is prose, and the first line; None where there are no such two.
+    """The prose below the first line, and the first line; None where there are no such two.
 
-    As the chapter of PEP 257 on multi-line docstrings has it: "a summary line [...], followed by a blank line, followed
-    by a more elaborate description".
+    PEP 257: "a summary line [...], followed by a blank line, followed by a more elaborate description".
     """
     first, _, below = docstring.strip().partition("\n\n")
     prose = NO_PROSE.split(below, maxsplit=1)[0]

@@ -1,11 +1,8 @@
-"""News for small models: ten pairs to learn by heart, and a newsroom of stories that ask for more than memory.
-
-Its words are in newsroom.toml.
-"""
+"""News for small models: ten pairs to memorize, and stories that ask for more than memory, of newsroom.toml's words."""
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -65,47 +62,40 @@ def compose(
     `event`, its `thing` as articles name it, `when` and `how_many` are of EVENTS, DAYS and NUMBERS. `who` is any first
     and last name, `where` any place of one word; a model writes only names that it was trained on. `before` and
     `after` are whole sentences, such as those of BEFORE and AFTER with names put in. They must not name the story's
-    own person, place, day or number, or it would not be plain what the summary has to say.
-    Raises ValueError for anything else.
+    own person, place, day or number, or the summary would not be plain. Raises ValueError for anything else.
     """
-    _choose("event", event, EVENTS)
+    _check_choice("event", event, EVENTS)
     summary, things, phrasings = EVENTS[event]
-    _choose("thing", thing, things)
-    _choose("when", when, DAYS)
-    _choose("how_many", how_many, NUMBERS)
-    _choose("phrasing", phrasing, range(len(phrasings)))
+    _check_choice("thing", thing, things)
+    _check_choice("when", when, DAYS)
+    _check_choice("how_many", how_many, NUMBERS)
+    _check_choice("phrasing", phrasing, range(len(phrasings)))
     for slot, name, pattern, example in [("who", who, r"\w+ \w+", PEOPLE[0]), ("where", where, r"\w+", PLACES[0])]:
         if not re.fullmatch(pattern, name):
             raise CourseError(f"{slot} must be a name such as {example!r}, got {name!r}")
-    names = {"who": who, "where": where, "when": when, "how_many": NUMBERS[how_many], "thing": thing}
-    core = phrasings[phrasing].format(**names)
-    fillers = [*before, *after]
-    if any("{" in sentence or not sentence.strip() for sentence in fillers):
-        raise CourseError(
-            f"the sentences beside the story must be whole, with names for all that is in {{}}; got {fillers}"
-        )
-    clash = {*words(f"{who} {where} {when} {NUMBERS[how_many]}")} & {*words(" ".join(fillers))}
-    if clash:
-        raise CourseError(f"the sentences beside the story name its own {', '.join(sorted(clash))}; name others there")
+    names = {"who": who, "where": where, "when": when, "how_many": NUMBERS[how_many]}
+    _check_fillers([*before, *after], names)
+    core = phrasings[phrasing].format(thing=thing, **names)
     sentences = [*before, *re.split(r"(?<=\.) ", core), *after]
     article = " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
     for count, most, of in [(len(sentences), MOST_SENTENCES, "sentences"), (len(article.split()), MOST_WORDS, "words")]:
         if count > most:
             raise CourseError(f"{count} {of}; a story has {most} at most: leave some of before and after out")
-    slots = {
-        "who": who.split()[-1],
-        "what": things[thing],
-        "where": where,
-        "when": when,
-        "how_many": str(int(how_many)),
-    }
-    slots = {slot: word.lower() for slot, word in slots.items()}
+    values = (who.split()[-1], things[thing], where, when, str(int(how_many)))
+    slots = {slot: value.lower() for slot, value in zip(SLOTS, values, strict=True)}
     return Story(article, summary.format(thing=slots["what"], **slots), event, phrasing, slots)
 
 
-def _choose(name: str, value: object, choices: Sequence | dict) -> None:
+def _check_choice(name: str, value: object, choices: Collection) -> None:
     if value not in list(choices):
         raise CourseError(f"{name} must be one of {', '.join(map(str, choices))}; got {value!r}")
+
+
+def _check_fillers(fillers: Sequence[str], names: dict[str, str]) -> None:
+    if any("{" in sentence or not sentence.strip() for sentence in fillers):
+        raise CourseError(f"the sentences beside the story must be whole, with names for all of {{}}; got {fillers}")
+    if clash := {*words(" ".join(names.values()))} & {*words(" ".join(fillers))}:
+        raise CourseError(f"the sentences beside the story name its own {', '.join(sorted(clash))}; name others there")
 
 
 def words(text: str) -> list[str]:
@@ -119,25 +109,21 @@ def read_slots(summary: str, event: str) -> dict[str, str | None]:
     A slot is the word at its place in the house's style: "in" tells where, a verb before two words what and how many.
     A word elsewhere tells nothing, and neither does a place that comes twice.
     """
-    _choose("event", event, EVENTS)
+    _check_choice("event", event, EVENTS)
     template, text = EVENTS[event].summary.replace(",", "").split(), " ".join(words(summary))
     found = {slot: re.findall(_cue(template, slot), text) for slot in SLOTS}
     return {slot: matches[0] if len(matches) == 1 else None for slot, matches in found.items()}
 
 
 def _cue(template: Sequence[str], slot: str) -> str:
-    """A pattern that finds a slot by the fixed word nearest before it, or, if there is none, after it.
-
-    What happened is told by all of the fixed words before the thing, "fire destroys".
-    """
+    """A pattern that finds a slot by the fixed word nearest before it, or, if there is none, after it."""
     place = template.index("{thing}" if slot == "what" else f"{{{slot}}}")
     fixed = [i for i, word in enumerate(template) if not word.startswith("{")]
     pattern = [word if i in fixed else r"\w+" for i, word in enumerate(template)]
     pattern[place] = r"(\w+)"
-    first, last = max((i for i in fixed if i < place), default=place), place
-    if first == place:
-        last = fixed[0]
-    while slot == "what" and first - 1 in fixed:
+    first = max((i for i in fixed if i < place), default=place)
+    last = fixed[0] if first == place else place
+    while slot == "what" and first - 1 in fixed:  # what happened is told by all of them, "fire destroys"
         first -= 1
     return r"\b" + " ".join(pattern[first : last + 1]) + r"\b"
 
@@ -155,39 +141,41 @@ def make_newsroom(seed: int = 0, *, train: int = 20_000, dev: int = 500, test: i
     """Draw a newsroom of so many distinct stories; both test sets have `test`. The same seed, the same stories.
 
     Of all pairs (who, event) and (event, where) of the known names, an eighth is kept for the development set, another
-    for the test set: no pair of a test story is one of a training story. In these pairs, who is the person of the
-    story; a name may stand beside any story. Each event's last phrasing is told in the test sets alone.
-    Raises ValueError for sizes below 1.
+    for the test set; names in the sentences beside a story don't count. Each event's last phrasing is told in the test
+    sets alone. Raises ValueError for sizes below 1.
     """
     for name, size in {"train": train, "dev": dev, "test": test}.items():
         if size < 1:
             raise CourseError(f"{name} must be 1 or more, got {size}")
     random = Random(f"newsroom {seed}")
-
-    def draw(size: int, people: list[str], places: list[str], folds: Sequence[int], unheard: bool) -> list[Story]:
-        def of_folds(names: list[str]) -> list[list[str]]:  # for each event
-            return [[name for i, name in enumerate(names, n) if i % FOLDS in folds] for n in range(len(EVENTS))]
-
-        who_of, where_of = of_folds(people), of_folds(places)
-        stories: dict[str, Story] = {}  # by article, so that they are distinct
-        while len(stories) < size:
-            number = len(stories) % len(EVENTS)  # the kinds take turns
-            who, where = random.choice(who_of[number]), random.choice(where_of[number])
-            story = _draw(random, list(EVENTS)[number], who, where, people, places, unheard)
-            stories[story.article] = story
-        return list(stories.values())
-
     known = random.sample(PEOPLE, len(PEOPLE)), random.sample(PLACES, len(PLACES))
     return Newsroom(
-        train=draw(train, *known, folds=range(2, FOLDS), unheard=False),
-        dev=draw(dev, *known, folds=[1], unheard=False),
-        test=draw(test, *known, folds=[0], unheard=True),
-        unseen_names=draw(test, UNSEEN_PEOPLE, UNSEEN_PLACES, folds=range(FOLDS), unheard=True),
+        train=_draw_stories(random, train, *known, folds=range(2, FOLDS), test=False),
+        dev=_draw_stories(random, dev, *known, folds=[1], test=False),
+        test=_draw_stories(random, test, *known, folds=[0], test=True),
+        unseen_names=_draw_stories(random, test, UNSEEN_PEOPLE, UNSEEN_PLACES, folds=range(FOLDS), test=True),
     )
 
 
-def _draw(
-    random: Random, event: str, who: str, where: str, people: list[str], places: list[str], unheard: bool
+def _draw_stories(
+    random: Random, size: int, people: list[str], places: list[str], folds: Collection[int], test: bool
+) -> list[Story]:
+    """Distinct stories; the pair of name i and event n is of fold (i + n) % FOLDS. test: all phrasings are told."""
+
+    def of_folds(names: list[str], number: int) -> list[str]:
+        return [name for i, name in enumerate(names, number) if i % FOLDS in folds]
+
+    choices = [(event, of_folds(people, n), of_folds(places, n)) for n, event in enumerate(EVENTS)]
+    stories: dict[str, Story] = {}  # by article, so that they are distinct
+    while len(stories) < size:
+        event, who, where = choices[len(stories) % len(EVENTS)]  # the kinds take turns
+        story = _draw_story(random, event, random.choice(who), random.choice(where), people, places, test)
+        stories[story.article] = story
+    return list(stories.values())
+
+
+def _draw_story(
+    random: Random, event: str, who: str, where: str, people: list[str], places: list[str], test: bool
 ) -> Story:
     """A story of that event, person and place, with up to two sentences beside it; all else is drawn."""
     _, things, phrasings = EVENTS[event]
@@ -205,6 +193,6 @@ def _draw(
         ]
 
     before, after = random.choice([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
-    thing, phrasing = random.choice(list(things)), random.randrange(len(phrasings) - (not unheard))
+    thing, phrasing = random.choice(list(things)), random.randrange(len(phrasings) - (not test))
     sentences = {"before": fill(BEFORE, before), "after": fill(AFTER, after)}
     return compose(event, thing, who, where, when, how_many, phrasing=phrasing, **sentences)

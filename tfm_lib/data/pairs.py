@@ -23,9 +23,9 @@ class Pair(NamedTuple):
 def read_pairs(path: Path, fields: Sequence[str] = Pair._fields) -> list[Pair]:
     """Read pairs from .jsonl, .jsonl.gz, .csv, .tsv or .parquet with the fields `article` and `summary`.
 
-    fields: how those two are called in the file. Others are ignored. Cells of a table may be separated by semicolons
-    or tabs, where its first line has no comma. Raises ValueError, with file, line and fix, for
-    anything that isn't such a pair.
+    fields: how those two are called in the file; others are ignored. Cells of a table may be separated by semicolons
+    or tabs, where its first line has no comma. Raises ValueError, with file, line and fix, for anything that isn't
+    such a pair.
     """
     path = Path(path)
     reader = next((read for ending, read in READERS.items() if path.name.lower().endswith(ending)), None)
@@ -35,36 +35,51 @@ def read_pairs(path: Path, fields: Sequence[str] = Pair._fields) -> list[Pair]:
         raise CourseError(f"{path}: there is no such file; check the path")
     if len({*fields}) < len(fields):
         raise CourseError(f"text and summary are both called {fields[0]}; name two fields of {path}")
-    pairs = [_pair(record, where, fields) for where, record in reader(path)]
+    pairs = []
+    for where, record in reader(path):
+        try:
+            pairs.append(_pair(json_object(record) if isinstance(record, str) else record, fields))
+        except CourseError as error:
+            raise CourseError(f"{where}: {error}") from error
     if not pairs:
         raise CourseError(f"{path}: no pairs in it; give each pair a line with the fields {' and '.join(fields)}")
     return pairs
 
 
-def _pair(record: object, where: str, fields: Sequence[str]) -> Pair:
+def field_of(record: object, field: str, fields: Sequence[str], fix: str) -> str:
+    """A field of a record. Raises ValueError unless there it is, as a text; fix: what to do where it is missing."""
     if not isinstance(record, dict):
-        raise CourseError(f"{where}: expected an object with {' and '.join(fields)}, got {type(record).__name__}")
-    for field in fields:
-        if field not in record:
-            have = ", ".join(name if len(name) < 40 else f"{name[:40]}…" for name in map(str, record)) or "none"
-            raise CourseError(
-                f"{where}: the field {field} is missing (there are: {have}); add it, or say which ones hold text and "
-                f"summary: {option('fields', 'TEXT,SUMMARY')}"
-            )
-        if not isinstance(record[field], str):
-            kind = type(record[field]).__name__
-            raise CourseError(f"{where}: {field} must be a string, got {kind}; write it as text or drop the pair")
+        raise CourseError(f"expected an object with {' and '.join(fields)}, got {type(record).__name__}")
+    if field not in record:
+        names = ", ".join(name if len(name) < 40 else f"{name[:40]}…" for name in map(str, record)) or "none"
+        raise CourseError(f"the field {field} is missing (there are: {names}); {fix}")
+    if not isinstance(record[field], str):
+        raise CourseError(f"{field} must be a string, got {type(record[field]).__name__}; write it as text or drop it")
+    return record[field]
+
+
+def _pair(record: object, fields: Sequence[str]) -> Pair:
+    fix = f"add it, or say which ones hold text and summary: {option('fields', 'TEXT,SUMMARY')}"
+    texts = [field_of(record, field, fields, fix).strip() for field in fields]
+    for field, text in zip(fields, texts, strict=True):
+        if not text:
+            raise CourseError(f"{field} is empty; fill it or drop the pair")
         try:
-            record[field].encode()
+            text.encode()
         except UnicodeEncodeError as error:
-            half = record[field][error.start]
-            raise CourseError(
-                f"{where}: {field} has half of a character ({half!a}); write both halves or leave it out"
-            ) from error
-        if not record[field].strip():
-            raise CourseError(f"{where}: {field} is empty; fill it or drop the pair")
-    article, summary = (record[field].strip() for field in fields)
-    return Pair(article, summary)
+            half = text[error.start]
+            raise CourseError(f"{field} has half of a character ({half!a}); write both halves or drop it") from error
+    return Pair(*texts)
+
+
+def json_object(line: str) -> object:
+    """What a line of JSON holds. Raises ValueError where it is none, or is nested too deeply."""
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise CourseError(f"not JSON ({error}); each line is one whole JSON object") from error
+    except RecursionError as error:
+        raise CourseError("brackets nested too deeply; keep article and summary alone") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -83,16 +98,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[str, object]]:
-    for where, line in _lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise CourseError(f"{where}: not JSON ({error}); each line is one whole JSON object") from error
-        except RecursionError as error:
-            raise CourseError(f"{where}: brackets nested too deeply; keep article and summary alone") from error
-        yield where, record
+    return ((where, line) for where, line in _lines(path) if line.strip())
 
 
 MARKS = {",": "commas", "\t": "tabs", ";": "semicolons"}  # between cells: what Excel writes depends on the country
@@ -103,19 +109,19 @@ def _read_csv(path: Path) -> Iterator[tuple[str, object]]:
     header = next(lines, "")
     mark = next((mark for mark in MARKS if mark in header), ",")
     rows = csv.DictReader(chain([header], lines), delimiter=mark, strict=True)
-    whole = 0  # the line on which the last whole record ended
+    last = 0  # the line on which the last complete record ended
     records: list[tuple[str, object]] = []
     usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
     try:
         rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
         for row in rows:
-            whole = rows.line_num
-            where = f"{path}, line {whole}"
+            last = rows.line_num
+            where = f"{path}, line {last}"
             if None in row or None in row.values():
                 raise CourseError(f"{where}: not as many cells as the header; quote a text that holds {MARKS[mark]}")
             records.append((where, row))
     except csv.Error as error:
-        raise CourseError(f"{path}, after line {whole}: not CSV ({error}); check the quotes there") from error
+        raise CourseError(f"{path}, after line {last}: not CSV ({error}); check the quotes there") from error
     finally:
         csv.field_size_limit(usual)
     yield from records
@@ -132,13 +138,8 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, object]]:
         raise CourseError(f"{path}: not Parquet ({error}); write the file again") from error
 
 
-READERS = {
-    ".jsonl": _read_jsonl,
-    ".jsonl.gz": _read_jsonl,
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
-    ".parquet": _read_parquet,
-}
+READERS = {".jsonl": _read_jsonl, ".jsonl.gz": _read_jsonl, ".csv": _read_csv, ".tsv": _read_csv}
+READERS[".parquet"] = _read_parquet
 
 
 class Splits(NamedTuple):
@@ -152,21 +153,18 @@ class Splits(NamedTuple):
 def read_splits(path: Path, seed: int = 0, fields: Sequence[str] = Pair._fields) -> Splits:
     """Read the pairs of a folder or file, and their development and test set.
 
-    These are the files dev.* and test.* beside train.*; where `path` is any other file, or has neither beside it,
-    a twentieth of its articles each, chosen by a hash of article and seed, so that the same article never stands
-    on two sides. Raises ValueError as `read_pairs`, and where only one of dev and test is there.
+    These are the files dev.* and test.* beside train.*. Of any other file, or without those two, `split_pairs` sets
+    articles aside. Raises ValueError as `read_pairs`, and where only one of dev and test is there.
     """
     path = Path(path)
     if path.is_dir():
         inside = [path / f"train{ending}" for ending in READERS if (path / f"train{ending}").is_file()]
         if len(inside) != 1:
-            raise CourseError(
-                f"{path}: {len(inside)} files named train with an ending of {', '.join(READERS)}; want one"
-            )
+            raise CourseError(f"{path}: {len(inside)} files named train and ending in {', '.join(READERS)}; want one")
         path = inside[0]
     stem, ending = path.name.partition(".")[::2]
     dev, test = (path.with_name(f"{name}.{ending}") for name in ("dev", "test"))
-    found = [other for other in (dev, test) if stem == "train" and other.is_file()]
+    found = [file for file in (dev, test) if stem == "train" and file.is_file()]
     if len(found) == 1:
         raise CourseError(f"{path}: {found[0].name} is beside it alone; give both {dev.name} and {test.name}")
     if found:
@@ -177,16 +175,13 @@ def read_splits(path: Path, seed: int = 0, fields: Sequence[str] = Pair._fields)
 def split_pairs(pairs: Sequence[Pair], seed: int = 0) -> Splits:
     """Set aside distinct articles for dev, and as many for test: a twentieth of them, 1000 at most.
 
-    Where that is less than 10, it is 10, as long as these are no more than a tenth of all; 1 at least.
+    Where that is less than 10, it is 10, as long as these are no more than a tenth of all; 1 at least. A hash of
+    article and seed chooses them, so that no article is on two sides.
     """
     articles = {pair.article for pair in pairs}
     if len(articles) < 3:
         raise CourseError(f"{len(articles)} distinct articles; training, development and test set need 3 or more")
     order = sorted(articles, key=lambda article: sha256(f"{seed} {article}".encode()).digest())
     size = min(max(len(order) // 20, min(len(order) // 10, 10), 1), 1000)
-    dev, test = set(order[:size]), set(order[size : 2 * size])
-    return Splits(
-        train=[pair for pair in pairs if pair.article not in dev | test],
-        dev=[pair for pair in pairs if pair.article in dev],
-        test=[pair for pair in pairs if pair.article in test],
-    )
+    side_of = dict.fromkeys(order[:size], "dev") | dict.fromkeys(order[size : 2 * size], "test")
+    return Splits(*([pair for pair in pairs if side_of.get(pair.article, "train") == side] for side in Splits._fields))

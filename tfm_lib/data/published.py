@@ -18,7 +18,7 @@ IDS = ("pad_id", "start_id", "eos_id", "unknown_id")
 class PretrainedVocabulary(Vocabulary):
     """A vocabulary that was published with a model, which reads an article between tokens of its own.
 
-    before, after: the ids around an article; first: what a summary begins with, behind the start token.
+    before, after: the ids around an article; first: the ids that follow a summary's start token.
     """
 
     def __init__(
@@ -31,35 +31,13 @@ class PretrainedVocabulary(Vocabulary):
     def frame(self, ids: Sequence[int], most: int) -> list[int]:
         return [*self.before, *ids[: max(0, most - len(self.before) - len(self.after))], *self.after]
 
-    def encode(self, text: str, words: Sequence[str] = ()) -> list[int]:
-        if not isinstance(text, str):
-            raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
-        return self._cut([text], False)[0]
+    def _spoken(self, ids: Iterable[int]) -> list[int]:
+        """The ids that have a text."""
+        return [int(i) for i in ids if int(i) not in self._silent]
 
-    def encode_all(
-        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
-    ) -> list[list[int]]:
-        return [[*self.first, *ids] if written else ids for ids in self._cut(texts, written)]
-
-    def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
-        return self._join([int(i) for i in ids if int(i) not in self._silent])
-
-    def to_json(self) -> str:
-        about = {name: getattr(self, name) for name in (*IDS, "before", "after", "first")}
-        return json.dumps({"kind": type(self).__name__} | about | self._about())
-
-    @classmethod
-    def of_json(cls, content: dict[str, Any]) -> "PretrainedVocabulary":
-        raise NotImplementedError
-
-    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
-        raise NotImplementedError
-
-    def _join(self, ids: list[int]) -> str:
-        raise NotImplementedError
-
-    def _about(self) -> dict[str, Any]:
-        raise NotImplementedError
+    def _to_json(self, **content: object) -> str:
+        names = (*IDS, "before", "after", "first")
+        return json.dumps({"kind": type(self).__name__} | {name: getattr(self, name) for name in names} | content)
 
 
 class TokenizerVocabulary(PretrainedVocabulary):
@@ -74,19 +52,17 @@ class TokenizerVocabulary(PretrainedVocabulary):
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
 
-    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    def encode_all(
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+    ) -> list[list[int]]:
+        first = self.first if written else []
+        return [[*first, *row.ids] for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
-    def _join(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
+    def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
+        return self._tokenizer.decode(self._spoken(ids), skip_special_tokens=True)
 
-    def unknown_words(self, text: str, words: Sequence[str] = ()) -> list[str]:
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return [text[begin:end] for i, (begin, end) in spans if i == self.unknown_id]
-
-    def _about(self) -> dict[str, Any]:
-        return {"tokenizer": json.loads(self._tokenizer.to_str())}
+    def to_json(self) -> str:
+        return self._to_json(tokenizer=json.loads(self._tokenizer.to_str()))
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> "TokenizerVocabulary":
@@ -112,12 +88,14 @@ class SentencePieceVocabulary(PretrainedVocabulary):
     def __len__(self) -> int:
         return max(self._pieces) + 1
 
-    def _cut(self, texts: Sequence[str], written: bool) -> list[list[int]]:
-        cut = (self._target if written else self._source).encode(list(texts), out_type=str)
-        return [[self._table.get(piece, self.unknown_id) for piece in pieces] for pieces in cut]
+    def encode_all(
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+    ) -> list[list[int]]:
+        rows = (self._target if written else self._source).encode(list(texts), out_type=str)
+        return [[self._table.get(piece, self.unknown_id) for piece in pieces] for pieces in rows]
 
-    def _join(self, ids: list[int]) -> str:
-        return self._target.decode_pieces([self._pieces[i] for i in ids]).replace("▁", " ").strip()
+    def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
+        return self._target.decode_pieces([self._pieces[i] for i in self._spoken(ids)]).replace("▁", " ").strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self._pieces[int(i)].replace("▁", " ").strip() for i in ids]
@@ -126,9 +104,9 @@ class SentencePieceVocabulary(PretrainedVocabulary):
         pieces = self._source.encode(text, out_type=str)
         return [piece.strip("▁") for piece in pieces if piece not in self._table]
 
-    def _about(self) -> dict[str, Any]:
+    def to_json(self) -> str:
         source, target = (base64.b64encode(model).decode() for model in self._models)
-        return {"source": source, "target": target, "table": self._table}
+        return self._to_json(source=source, target=target, table=self._table)
 
     def files(self) -> dict[str, bytes]:
         """The files from which `read_tokenizer` makes it again."""

@@ -1,7 +1,7 @@
 """From text to ids and back: words, or pieces of words."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -19,10 +19,9 @@ class Vocabulary:
 
     `of_words` and `of_byte_pairs` lowercase every text, and their first ids are pad, start, eos and unknown. For a
     tokenizer from elsewhere, `special_tokens` names these four; one token may serve as two, as BART's start and eos.
-    Names behind these are slots, for a model that copies: the first of them stands for the first unknown word of an
-    article, the second for another one, and so on. `slot_words` tells which words these are, `encode` puts the slots
-    in their places, in the article and in its summary, and `decode` the words in place of the slots.
-    Raises ValueError where the tokenizer lacks one.
+    Names after these are slots, for a model that copies: the first slot stands for the first unknown word of an
+    article, and so on. `slot_words` says which words these are; `encode` and `decode` take them.
+    Raises ValueError where the tokenizer lacks a token.
     """
 
     kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}  # other classes of vocabularies, for `from_json`
@@ -41,12 +40,11 @@ class Vocabulary:
         raise NotImplementedError
 
     def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
-        found = [tokenizer.token_to_id(token) for token in special_tokens]
-        ids = [i for i in found if i is not None]
-        if not len(SPECIAL_TOKENS) <= len(ids) == len(found):
+        ids = [tokenizer.token_to_id(token) for token in special_tokens]
+        if len(ids) < len(SPECIAL_TOKENS) or None in ids:
             raise CourseError(
                 f"a vocabulary needs tokens for pad, start, eos and unknown, and {tuple(special_tokens)} have the ids "
-                f"{found} in this one; name its own as special_tokens"
+                f"{ids} in this one; name its own as special_tokens"
             )
         self.pad_id, self.start_id, self.eos_id, self.unknown_id, *self.slots = ids
         tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
@@ -60,30 +58,27 @@ class Vocabulary:
         # Brackets stand alone too, so that nobody can write a special token as a word.
         marks = pre_tokenizers.Split(Regex(r"[\[\].,!?;:]"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks])
-        # It joins words, without a space before a mark. No word begins with the prefix, by which it would know a part.
+        # It joins words, without a space before a mark. No word begins with the prefix, the mark of a subword.
         tokenizer.decoder = decoders.WordPiece(prefix=" ", cleanup=True)
         return cls._trained(tokenizer, texts, trainers.WordLevelTrainer, slots)
 
     @classmethod
     def of_byte_pairs(cls, texts: Iterable[str], size: int, least: int = 0) -> "Vocabulary":
-        """At most `size` pieces of words, the most frequent ones of `texts`; every text can be written.
+        """At most `size` subwords, the most frequent ones of `texts`; every text can be written.
 
-        least: how often two pieces must stand side by side to become one.
-
-        Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2,
-        on bytes. Raises ValueError if `size` doesn't hold the special tokens and the 256 bytes.
+        least: how often two subwords must be neighbors to become one.
+        Raises ValueError if `size` doesn't hold the special tokens and the 256 bytes. Source: Sennrich et al. 2016,
+        "Neural Machine Translation of Rare Words with Subword Units", section 3.2, on bytes.
         """
-        bytes_ = pre_tokenizers.ByteLevel.alphabet()
-        if size < len(bytes_) + len(SPECIAL_TOKENS):
-            raise CourseError(
-                f"a byte-pair vocabulary needs {len(bytes_) + len(SPECIAL_TOKENS)} ids or more, got {size}"
-            )
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        smallest = len(alphabet) + len(SPECIAL_TOKENS)
+        if size < smallest:
+            raise CourseError(f"a byte-pair vocabulary needs {smallest} ids or more, got {size}")
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         tokenizer.decoder = decoders.ByteLevel()
-        return cls._trained(
-            tokenizer, texts, trainers.BpeTrainer, vocab_size=size, min_frequency=least, initial_alphabet=bytes_
-        )
+        options = {"vocab_size": size, "min_frequency": least, "initial_alphabet": alphabet}
+        return cls._trained(tokenizer, texts, trainers.BpeTrainer, **options)
 
     @classmethod
     def _trained(
@@ -108,7 +103,7 @@ class Vocabulary:
         """The ids of a text, without start and eos, with the slots of `words`. Raises TypeError unless it is one."""
         if not isinstance(text, str):
             raise TypeError(f"a text must be a str, got {type(text).__name__}; for several use encode_all")
-        return self._with_slots(text.strip(), self._tokenizer.encode(text.strip()), words)
+        return self.encode_all([text], [words])[0]
 
     def encode_all(
         self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
@@ -118,22 +113,26 @@ class Vocabulary:
         written: they are to be written, and not read, where that makes a difference.
         """
         texts = [text.strip() for text in texts]
-        rows = zip(texts, self._tokenizer.encode_batch(texts), words or [()] * len(texts), strict=True)
-        return [self._with_slots(text, encoding, own) for text, encoding, own in rows]
+        encodings = self._tokenizer.encode_batch(texts)
+        if words is None:
+            return [encoding.ids for encoding in encodings]
+        return [self._with_slots(*row) for row in zip(texts, encodings, words, strict=True)]
 
     def frame(self, ids: Sequence[int], most: int) -> list[int]:
         """An article's ids as a model reads them, `most` of them: here the first ones."""
         return list(ids[:most])
 
     def _with_slots(self, text: str, encoding: Encoding, words: Sequence[str]) -> list[int]:
-        if not words:
-            return encoding.ids
-        slot_of = dict(zip(words, self.slots, strict=False))  # what has no slot stays unknown
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return [
-            slot_of.get(self._as_written(text[start:end]), i) if i == self.unknown_id else i
-            for i, (start, end) in spans
-        ]
+        slot_of, ids = dict(zip(words, self.slots, strict=False)), encoding.ids  # what has no slot stays unknown
+        for at, word in self._unknown_words(text, encoding) if slot_of else ():
+            ids[at] = slot_of.get(self._as_written(word), self.unknown_id)
+        return ids
+
+    def _unknown_words(self, text: str, encoding: Encoding) -> Iterator[tuple[int, str]]:
+        """The places of unknown words among the ids, and the words as they stand in the text."""
+        for at, (i, (start, end)) in enumerate(zip(encoding.ids, encoding.offsets, strict=True)):
+            if i == self.unknown_id:
+                yield at, text[start:end]
 
     def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
         """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`, a slot as one of `words`.
@@ -156,10 +155,8 @@ class Vocabulary:
 
     def unknown_words(self, text: str, words: Sequence[str] = ()) -> list[str]:
         """The words of `text` that this vocabulary cannot write, as they stand there, but for `words`, with slots."""
-        encoding = self._tokenizer.encode(text)
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
-        unknown = [text[start:end] for i, (start, end) in spans if i == self.unknown_id]
-        return [word for word in unknown if self._as_written(word) not in words]
+        unknown = self._unknown_words(text, self._tokenizer.encode(text, add_special_tokens=False))
+        return [word for _, word in unknown if self._as_written(word) not in words]
 
     def slot_words(self, text: str) -> list[str]:
         """The unknown words of an article, each once, in the order and number of the slots that stand for them."""

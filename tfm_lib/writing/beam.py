@@ -1,39 +1,16 @@
-"""Beam search: several texts are written side by side, and the best of them is kept."""
+"""Beam search over many sources at once, with a cache; `plain_beam` is the same, to read first."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfm_lib.attention import Positions
 from tfm_lib.errors import CourseError
 from tfm_lib.model import SourceMask, Transformer
-from tfm_lib.writing.decoding import DecoderCache, Writer, after_the_end, evaluating
+from tfm_lib.writing.cache import BeamCache
+from tfm_lib.writing.decoding import Writer, after_the_end, evaluating
 from tfm_lib.writing.next_token import NO_RULES, Rules, log_softmax
-
-
-class BeamCache(DecoderCache):
-    """A cache in which a source's beams are tokens of one row, side by side at one position."""
-
-    def __init__(self, num_layers: int, max_length: int, memory_length: int, device: torch.device) -> None:
-        super().__init__(num_layers, max_length, memory_length)
-        self.steps = 0
-        self.at = torch.empty(0, dtype=torch.int64, device=device)  # (keys,), the position of each
-
-    def begin_step(self, beams: int) -> None:
-        """Give the tokens that come next, so many in each row, the next position."""
-        self.at = torch.cat([self.at, self.at.new_full((beams,), self.steps)])
-        self.steps += 1
-
-    @property
-    def length(self) -> int:
-        """Target positions that were decoded so far; a step that has begun is none of them."""
-        return self.steps - (self.layers[0][0].length < len(self.at))
-
-    def positions(self, new: int, device: torch.device) -> Positions:
-        """Where the tokens of this step stand, one position for all, and all keys with them."""
-        return Positions(self.at[-1:], self.at)
 
 
 class BeamWriter(Writer):
@@ -57,10 +34,11 @@ class BeamWriter(Writer):
         """Write one more token in each beam, (b * beams,) -> the logits of those that may follow, (b * beams, V)."""
         ids = token.view(len(self.past), -1)  # (b, beams)
         self.cache.begin_step(ids.shape[1])
-        themselves = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
-        self.past = torch.cat([self.past, themselves], dim=2)
-        own = self.past[:, None]  # (b, 1, beams, keys)
-        return self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=own, cache=self.cache).flatten(0, 1)
+        new_keys = torch.eye(ids.shape[1], dtype=torch.bool, device=ids.device).expand(len(ids), -1, -1)
+        self.past = torch.cat([self.past, new_keys], dim=2)
+        mask = self.past[:, None]  # (b, 1, beams, keys)
+        logits = self.model.decode(ids, self.memory, src_mask=self.src_mask, tgt_mask=mask, cache=self.cache)
+        return logits.flatten(0, 1)
 
     def select(self, rows: Tensor) -> None:
         """Go on with the beams `rows` (b * beams,), as many for each source; sources that have none leave."""
@@ -79,30 +57,13 @@ class Hypotheses(NamedTuple):
 
 
 def beam_search(
-    model: Transformer,
-    src: Tensor,
-    max_new_tokens: int,
-    src_mask: SourceMask = "padding",
-    *,
-    num_beams: int = 4,
-    length_penalty: float = 1.0,
-    early_stopping: bool = False,
-    rules: Rules = NO_RULES,
+    model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding", **settings: Any
 ) -> Tensor:
     """The best text that beam search finds: src (B, S) -> new tokens (B, up to max_new_tokens), as from `greedy`.
 
-    It is the first one of `beam_hypotheses`, which says how they are found.
+    It is the first one of `beam_hypotheses`, which takes the same settings.
     """
-    tokens, _ = beam_hypotheses(
-        model,
-        src,
-        max_new_tokens,
-        src_mask,
-        num_beams=num_beams,
-        length_penalty=length_penalty,
-        early_stopping=early_stopping,
-        rules=rules,
-    )
+    tokens, _ = beam_hypotheses(model, src, max_new_tokens, src_mask, **settings)
     best = tokens[:, 0]  # (B, T)
     return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
 
@@ -129,11 +90,9 @@ def beam_hypotheses(
     on, divided as if it ended now, is no better than the worst hypothesis. That is a heuristic: under a positive
     length_penalty a text's score may still rise as it grows. In all this it follows `generate` of transformers.
 
-    The encoder and the keys and values of cross-attention are computed once a source, and a source that is done leaves
-    the batch. For src_mask and the mode see `greedy`; what the rules allow keeps its log p.
-    Raises ValueError as `greedy` does, and for num_beams below 1.
+    The source is encoded and projected once for all its beams, and leaves the batch when it is done. What the rules
+    allow keeps its log p. Raises ValueError as `greedy` does, and for num_beams below 1.
     """
-    rules.check(max_new_tokens)
     with evaluating(model):
         writer = BeamWriter(model, src, max_new_tokens, src_mask, num_beams)
         return search(writer, max_new_tokens, num_beams, length_penalty, early_stopping, rules)
@@ -149,6 +108,7 @@ def search(
     rules: Rules = NO_RULES,
 ) -> Hypotheses:
     """The loop of `beam_hypotheses`, over anything that gives logits; see there."""
+    rules.check(max_new_tokens)
     if num_beams < 1:
         raise CourseError(f"num_beams must be at least 1, got {num_beams}")
     written = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam

@@ -7,79 +7,14 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from tfm_lib.attention import Positions
 from tfm_lib.data.batches import Examples, pad_rows, shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError
 from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import SourceMask, Transformer
+from tfm_lib.writing.cache import DecoderCache
+from tfm_lib.writing.cache import KeyValueCache as KeyValueCache  # lessons import it from here
 from tfm_lib.writing.next_token import NO_RULES, Rules, log_softmax, next_token_probs
-
-
-class KeyValueCache:
-    """The keys and values that one attention has computed so far, in buffers that are allocated once."""
-
-    key: Tensor  # (B, H, capacity, K), from the first update on
-    value: Tensor
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.length = 0
-
-    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the new keys and values (B, H, new, K), give back all so far (B, H, length, K).
-
-        Raises ValueError where they exceed the capacity.
-        """
-        end = self.length + key.shape[2]
-        if end > self.capacity:
-            raise CourseError(
-                f"the cache has room for {self.capacity} positions, got {end}; build it with capacity={end}, "
-                f"or a DecoderCache with max_length={end}"
-            )
-        if not self.length:
-            shape = (*key.shape[:2], self.capacity, key.shape[3])
-            self.key, self.value = key.new_empty(shape), value.new_empty(shape)
-        self.key[:, :, self.length : end] = key
-        self.value[:, :, self.length : end] = value
-        self.length = end
-        return self.all()
-
-    def all(self) -> tuple[Tensor, Tensor]:
-        """All keys and values so far (B, H, length, K)."""
-        return self.key[:, :, : self.length], self.value[:, :, : self.length]
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with the sequences `rows` (R,), in this order; one may be named several times."""
-        key, value = (old[:, :, : self.length].index_select(0, rows) for old in (self.key, self.value))
-        if len(rows) != len(self.key):
-            shape = (len(rows), *self.key.shape[1:])
-            self.key, self.value = key.new_empty(shape), value.new_empty(shape)
-        self.key[:, :, : self.length] = key
-        self.value[:, :, : self.length] = value
-
-
-class DecoderCache:
-    """For each decoder layer, the cache of its self-attention, which grows by a step's tokens, and of its
-    cross-attention, which is filled once from the memory."""
-
-    def __init__(self, num_layers: int, max_length: int, memory_length: int) -> None:
-        self.layers = [(KeyValueCache(max_length), KeyValueCache(memory_length)) for _ in range(num_layers)]
-
-    @property
-    def length(self) -> int:
-        """Target positions that were decoded so far."""
-        return self.layers[0][0].length
-
-    def positions(self, new: int, device: torch.device) -> Positions:
-        """Where `new` more tokens stand, one after the other, and all keys with them."""
-        return Positions.counted(new, self.length + new, self.length, device)
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with the sequences `rows` (R,), in this order; one may be named several times."""
-        for own, cross in self.layers:
-            own.select(rows)
-            cross.select(rows)
 
 
 @contextmanager
@@ -96,13 +31,14 @@ def evaluating(model: Transformer) -> Iterator[None]:
 
 
 class Writer:
-    """A model in the middle of writing: the source, which is encoded once, and a cache of what stands there already.
+    """A model in the middle of writing: the source, which is encoded once, and a cache of the tokens so far.
 
     `write` and `beam.search` ask it for nothing but logits and for rows: `start` (B,), the token that comes before a
     text's first one, `source` (rows,), which text each row goes on with, `next_logits`, `select`, and two ids. What
     has these can be written with, a decoder-only model too.
 
     src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden; None hides nothing.
+    Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for.
     """
 
     def __init__(self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding") -> None:
@@ -136,55 +72,43 @@ class Writer:
 
 
 @torch.inference_mode()
+def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor], rules: Rules = NO_RULES) -> Tensor:
+    """The loop of `greedy` and `sample`, over anything that gives logits -> new tokens (B, up to max_new_tokens).
+
+    choose: takes logits (rows, V), returns tokens (rows,). Raises ValueError for rules that can't be obeyed.
+    """
+    rules.check(max_new_tokens)
+    token = writer.start  # (B,)
+    written = token.new_full((len(token), 1 + max_new_tokens), writer.pad_id)
+    written[:, 0] = token
+    for length in range(1, max_new_tokens + 1):
+        logits = writer.next_logits(token)
+        if rules != NO_RULES:
+            logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
+        token = written[writer.source, length] = choose(logits)
+        ended = token == writer.eos_id
+        if ended.any():  # rows that have ended leave the batch
+            if ended.all():
+                break
+            token = token[~ended]
+            writer.select((~ended).nonzero().squeeze(1))
+    return written[:, 1 : length + 1]
+
+
+@torch.inference_mode()
 def greedy(
-    model: Transformer,
-    src: Tensor,
-    max_new_tokens: int,
-    src_mask: SourceMask = "padding",
-    *,
-    rules: Rules = NO_RULES,
+    model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding", *, rules: Rules = NO_RULES
 ) -> Tensor:
     """Write the most likely next token, again and again: src (B, S) -> new tokens (B, up to max_new_tokens).
 
-    The start token is not among them. A row that has ended holds eos_id and then pad_id. The encoder runs once, and
-    the decoder sees one new token a step. The model decodes as in eval(), whatever its mode, which it keeps.
-    Without a mask, the source tokens equal to pad_id are hidden. Where many texts are to be written one by one,
-    `model.decoder.compile(dynamic=True)`, once before the first, takes half a minute and a C++ compiler, and makes each
-    step a little faster; the tokens stay the same.
-    Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for, and for rules
-    that can't be.
+    The start token is not among them. A row that has ended holds eos_id and then pad_id. The model decodes as in
+    eval(), whatever its mode, which it keeps. For src_mask and errors see `Writer` and `write`.
+    Where many texts are written one by one, `model.decoder.compile(dynamic=True)`, once before the first, takes half
+    a minute and a C++ compiler, and makes each step a little faster; the tokens stay the same.
     """
-    rules.check(max_new_tokens)
     with evaluating(model):
-        return write(
-            Writer(model, src, max_new_tokens, src_mask), max_new_tokens, lambda logits: logits.argmax(-1), rules
-        )
-
-
-def summarize(
-    model: Transformer,
-    vocabulary: Vocabulary,
-    examples: Examples,
-    max_new_tokens: int,
-    batch_size: int = 64,
-    *,
-    write: Callable[[Transformer, Tensor, int], Tensor] | None = None,
-    progress: bool = False,
-) -> list[str]:
-    """The model's summary of each article, in their order; articles of similar length are decoded together.
-
-    write: what decodes, `greedy` unless given; partial(greedy, rules=...) obeys rules, and beam_search will do.
-    progress: show on stderr how far it is, and the time that is left.
-    """
-    device = next(model.parameters()).device
-    order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
-    texts = [""] * len(order)
-    for start in tqdm(range(0, len(order), batch_size), "writing summaries", disable=not progress):
-        rows = order[start : start + batch_size]
-        src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
-        for i, ids in zip(rows, (write or greedy)(model, src, max_new_tokens).tolist(), strict=True):
-            texts[i] = vocabulary.decode(ids, examples.words[i] if examples.words else ())
-    return texts
+        writer = Writer(model, src, max_new_tokens, src_mask)
+        return write(writer, max_new_tokens, lambda logits: logits.argmax(-1), rules)
 
 
 @torch.inference_mode()
@@ -202,7 +126,7 @@ def sample(
 ) -> Tensor:
     """Draw each next token from `next_token_probs`: src (B, S) -> new tokens (B, up to max_new_tokens), as in `greedy`.
 
-    generator: where all chance comes from, on the model's device; the same seed writes the same, and torch's global
+    generator: the one source of chance, on the model's device; the same seed writes the same, and torch's global
     random state is left alone.
     """
 
@@ -210,32 +134,34 @@ def sample(
         probs = next_token_probs(logits, temperature, top_k, top_p)
         return torch.multinomial(probs, 1, generator=generator).squeeze(1)
 
-    rules.check(max_new_tokens)
     with evaluating(model):
         return write(Writer(model, src, max_new_tokens, src_mask), max_new_tokens, draw, rules)
 
 
-@torch.inference_mode()
-def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor], rules: Rules = NO_RULES) -> Tensor:
-    """The loop of `greedy` and `sample`, over anything that gives logits -> new tokens (B, up to max_new_tokens).
+def summarize(
+    model: Transformer,
+    vocabulary: Vocabulary,
+    examples: Examples,
+    max_new_tokens: int,
+    batch_size: int = 64,
+    *,
+    write: Callable[[Transformer, Tensor, int], Tensor] = greedy,
+    progress: bool = False,
+) -> list[str]:
+    """The model's summary of each article, in their order; articles of similar length are decoded together.
 
-    choose: takes logits (rows, V), returns tokens (rows,).
+    write: the way to decode; partial(greedy, rules=...) obeys rules, and beam_search will do.
+    progress: show on stderr how far it is, and the time that is left.
     """
-    token = writer.start  # (B,)
-    written = token.new_full((len(token), 1 + max_new_tokens), writer.pad_id)
-    written[:, 0] = token
-    for length in range(1, max_new_tokens + 1):
-        logits = writer.next_logits(token)
-        if rules != NO_RULES:
-            logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
-        token = written[writer.source, length] = choose(logits)
-        ended = token == writer.eos_id
-        if ended.any():  # rows that have ended leave the batch
-            if ended.all():
-                break
-            token = token[~ended]
-            writer.select((~ended).nonzero().squeeze(1))
-    return written[:, 1 : length + 1]
+    device = next(model.parameters()).device
+    order = sorted(range(len(examples)), key=lambda i: len(examples.articles[i]))
+    texts = [""] * len(order)
+    for start in tqdm(range(0, len(order), batch_size), "writing summaries", disable=not progress):
+        rows = order[start : start + batch_size]
+        src = pad_rows([examples.articles[i] for i in rows], examples.pad_id).to(device)  # (B, S)
+        for i, ids in zip(rows, write(model, src, max_new_tokens).tolist(), strict=True):
+            texts[i] = vocabulary.decode(ids, examples.words[i] if examples.words else ())
+    return texts
 
 
 @torch.inference_mode()

@@ -8,10 +8,6 @@ from functools import cache, partial
 from itertools import accumulate
 
 import numpy as np
-from nltk.stem.porter import PorterStemmer
-from rouge_score import tokenize
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.scoring import fmeasure
 
 # By the first word of their letters' names. Unicode Standard Annex 29, section 4, lists such scripts.
 WITHOUT_BLANKS = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
@@ -42,14 +38,35 @@ def _spaced(character: str) -> str:
     return f" {character} " if script in WITHOUT_BLANKS else character
 
 
-class _Stemmer:
-    """Porter's, as `rouge-score` takes it; a word is stemmed once, since that takes most of the time of scoring."""
+@cache
+def _rouge_score_tokenizer() -> Callable[[str], list[str]]:
+    """Made when it is first used, since `rouge-score` imports nltk and scipy, which takes more than a second."""
+    from nltk.stem.porter import PorterStemmer
+    from rouge_score import tokenize
 
-    stem = staticmethod(cache(PorterStemmer().stem))
+    stemmer = PorterStemmer()
+    stemmer.stem = cache(stemmer.stem)  # stemming takes most of the time of scoring
+    return partial(tokenize.tokenize, stemmer=stemmer)
 
 
-ENGLISH = Tokenizer("words stemmed as English", partial(tokenize.tokenize, stemmer=_Stemmer))
+def english_words(text: str) -> list[str]:
+    """Runs of a to z and digits in lower case, stemmed, as `rouge-score` has them."""
+    return _rouge_score_tokenizer()(text)
+
+
+ENGLISH = Tokenizer("words stemmed as English", english_words)
 ANY_LANGUAGE = Tokenizer("Unicode words, characters where a script has no blanks", unicode_words)
+
+
+def f1_scores(
+    summaries: Sequence[str], references: Sequence[str], measures: Sequence[str], tokenizer: Tokenizer
+) -> dict[str, list[float]]:
+    """By measure, such as rougeL, the F1 of each summary against its reference, by `rouge-score`."""
+    from rouge_score.rouge_scorer import RougeScorer  # here, for the same reason
+
+    scorer = RougeScorer(measures, tokenizer=tokenizer)
+    results = [scorer.score(reference, text) for text, reference in zip(summaries, references, strict=True)]
+    return {measure: [result[measure].fmeasure for result in results] for measure in measures}
 
 
 def tokenizer_for(references: Iterable[str]) -> Tokenizer:
@@ -81,6 +98,8 @@ def prefix_lcs(reference: Sequence[Hashable], tokens: Sequence[Hashable]) -> lis
 
 def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[[str], list[str]]) -> list[float]:
     """ROUGE-L, as F1, of the first 0, 1, 2 ... of `words`, in the time that the last one alone would take."""
+    from rouge_score.scoring import fmeasure  # here, for the same reason
+
     wanted, given = split(reference), [split(word) for word in words]  # a word is none, one or more tokens
     common = prefix_lcs(wanted, [token for tokens in given for token in tokens])
     ends = accumulate(map(len, given), initial=0)
@@ -88,19 +107,20 @@ def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[
 
 
 def lead(
-    summaries: Sequence[str], others: Sequence[str], references: Sequence[str], tokenizer: Tokenizer, draws: int = 2000
+    summaries: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[str],
+    tokenizer: Tokenizer,
+    draws: int = 2000,
 ) -> tuple[float, float, float]:
-    """How far the ROUGE-L of summaries is above that of others, of the same texts, and the 95 % interval of it.
+    """How far the ROUGE-L of summaries is above that of a baseline on the same texts, and the 95 % interval of it.
 
-    It says what other test pairs would do to the lead, by drawing as many of these with replacement, again and again;
-    it knows nothing of other seeds. Source: Koehn 2004, "Statistical Significance Tests for Machine Translation
+    It says how different test pairs would change the lead, by drawing as many of these with replacement, again and
+    again; it knows nothing of other seeds. Source: Koehn 2004, "Statistical Significance Tests for Machine Translation
     Evaluation", section 4 (the paired bootstrap).
     """
-    scorer = RougeScorer(["rougeL"], tokenizer=tokenizer)
-    ours, theirs = (
-        np.array([scorer.score(right, text)["rougeL"].fmeasure for right, text in zip(references, texts, strict=True)])
-        for texts in (summaries, others)
-    )
+    ours, theirs = (f1_scores(texts, references, ["rougeL"], tokenizer)["rougeL"] for texts in (summaries, baseline))
+    differences = np.subtract(ours, theirs)
     drawn = np.random.default_rng(0).integers(len(references), size=(draws, len(references)))
-    low, high = np.quantile((ours - theirs)[drawn].mean(1), [0.025, 0.975])
-    return float((ours - theirs).mean()), float(low), float(high)
+    low, high = np.quantile(differences[drawn].mean(1), [0.025, 0.975])
+    return float(differences.mean()), float(low), float(high)

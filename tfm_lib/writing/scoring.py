@@ -8,13 +8,12 @@ from functools import cache
 from statistics import fmean
 
 import numpy as np
-from rouge_score.rouge_scorer import RougeScorer
 from tqdm.auto import tqdm
 
 from tfm_lib.data.newsroom import SLOTS, Story, read_slots
 from tfm_lib.data.pairs import Pair, Splits
 from tfm_lib.errors import CourseError
-from tfm_lib.writing.rouge import ENGLISH, Tokenizer, rouge_l_of_beginnings, tokenizer_for
+from tfm_lib.writing.rouge import ENGLISH, Tokenizer, f1_scores, rouge_l_of_beginnings, tokenizer_for
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 LABELS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "exact": "exact", "slots": "slots"}
@@ -34,15 +33,13 @@ class Scores:
 def score(summaries: Sequence[str], references: Sequence[str], tokenizer: Tokenizer | None = None) -> Scores:
     """Score summaries against one reference each.
 
-    tokenizer: what ROUGE counts as a word; chosen by the references if it is not given, for English as in
-    `rouge-score`, with its stemmer. Source: Lin 2004, "ROUGE", sections 2 and 3. Raises ValueError where there is not
-    one summary for each reference.
+    tokenizer: what ROUGE counts as a word; `tokenizer_for` chooses it by the references unless it is given.
+    Raises ValueError where there is not one summary for each reference. Source: Lin 2004, "ROUGE", sections 2 and 3.
     """
     if len(summaries) != len(references) or not references:
         raise CourseError(f"{len(summaries)} summaries for {len(references)} references; give one each")
-    scorer = RougeScorer(ROUGE, tokenizer=tokenizer or tokenizer_for(references))
-    results = [scorer.score(reference, text) for text, reference in zip(summaries, references, strict=True)]
-    means = {name: fmean(result[name].fmeasure for result in results) for name in ROUGE}
+    results = f1_scores(summaries, references, ROUGE, tokenizer or tokenizer_for(references))
+    means = {measure: fmean(values) for measure, values in results.items()}
     return Scores(**means, exact=exact_match(summaries, references))
 
 
@@ -71,20 +68,11 @@ def first_words(article: str, k: int) -> str:
 
 
 def choose_k(dev: Sequence[Pair], tokenizer: Tokenizer | None = None) -> int:
-    """How many first words of an article make the summary of the highest ROUGE-L on these pairs.
-
-    The tokenizer is that of `score`.
-    """
-    tokenizer = tokenizer or tokenizer_for(pair.summary for pair in dev)
+    """How many first words of an article make the summary of the highest ROUGE-L on these pairs."""
+    split = cache((tokenizer or tokenizer_for(pair.summary for pair in dev)).split)
     longest = max(len(pair.summary.split()) for pair in dev)
-    split = cache(tokenizer.split)
     results = [rouge_l_of_beginnings(pair.summary, pair.article.split()[:longest], split) for pair in dev]
     return max(range(1, longest + 1), key=lambda k: fmean(rouge_l[min(k, len(rouge_l) - 1)] for rouge_l in results))
-
-
-def most_frequent_summary(train: Sequence[Pair]) -> str:
-    """The summary that stands most often in `train`; of equals, the first."""
-    return Counter(pair.summary for pair in train).most_common(1)[0][0]
 
 
 def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[str]:
@@ -93,30 +81,28 @@ def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[st
     Weights are (1 + ln count) * ln(training articles / those with the word). Source: Manning et al. 2008,
     "Introduction to Information Retrieval", sections 6.2 to 6.4.
     """
-    nearest = _nearest(train)
-    return [nearest(article) for article in articles]
+    return list(map(_nearest(train), articles))
 
 
 def _nearest(train: Sequence[Pair]) -> Callable[[str], str]:
-    """Weigh the training articles, once; give back what finds the nearest one's summary."""
+    """Weigh the training articles, once; give back a function that finds the nearest one's summary."""
     bags = [Counter(pair.article.lower().split()) for pair in train]
     containing = Counter(word for bag in bags for word in bag)
     idf = {word: math.log(len(bags) / n) for word, n in containing.items()}
-    rows, weights = defaultdict(list), defaultdict(list)  # for each word, the articles with it
+    entries = defaultdict(list)  # for each word, the articles with it, and its weight in them
     for row, bag in enumerate(bags):
         vector = {word: (1 + math.log(n)) * idf[word] for word, n in bag.items()}
         norm = math.hypot(*vector.values()) or 1.0
         for word, weight in vector.items():
-            rows[word].append(row)
-            weights[word].append(weight / norm)
-    index = {word: (np.array(rows[word]), np.array(weights[word])) for word in rows}
+            entries[word].append((row, weight / norm))
+    index = {word: tuple(map(np.array, zip(*found, strict=True))) for word, found in entries.items()}
 
     def nearest(article: str) -> str:
         similarity = np.zeros(len(bags))
         for word, n in Counter(article.lower().split()).items():
             if word in index:
-                found, weight = index[word]
-                similarity[found] += (1 + math.log(n)) * idf[word] * weight
+                rows, weights = index[word]
+                similarity[rows] += (1 + math.log(n)) * idf[word] * weights
         return train[int(similarity.argmax())].summary
 
     return nearest
@@ -133,8 +119,8 @@ class Table:
     def __str__(self) -> str:
         width = max(map(len, self.scores))
         rows = {name: _scored(row) for name, row in self.scores.items()}
-        heads = "".join(f"{LABELS[column]:>9}" for column in next(iter(rows.values())))
-        lines = [f"{f'{self.pairs} pairs':<{width}}{heads}"]
+        labels = "".join(f"{LABELS[column]:>9}" for column in next(iter(rows.values())))
+        lines = [f"{f'{self.pairs} pairs':<{width}}{labels}"]
         for name, row in rows.items():
             lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in row.values()))
         if self.tokenizer is not ENGLISH:
@@ -152,12 +138,12 @@ def _scored(scores: Scores) -> dict[str, float]:
 
 
 class Baselines:
-    """What needs no model, made of training and development set once, for as many test sets as there are."""
+    """What needs no model, from the training and development set once, for as many test sets as there are."""
 
     def __init__(self, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
         self.tokenizer = tokenizer_for(pair.summary for pair in train)
         self.k = choose_k(dev, self.tokenizer)
-        self.most_frequent = most_frequent_summary(train)
+        self.most_frequent = Counter(pair.summary for pair in train).most_common(1)[0][0]  # of equals the first
         self.nearest = _nearest(train)
 
     def summarize(self, articles: Sequence[str]) -> dict[str, list[str]]:
@@ -165,13 +151,8 @@ class Baselines:
         return {
             f"first {self.k} words": [first_words(article, self.k) for article in articles],
             "most frequent summary": [self.most_frequent] * len(articles),
-            "nearest training article": [self.nearest(article) for article in articles],
+            "nearest training article": list(map(self.nearest, articles)),
         }
-
-
-def baselines(splits: Splits) -> dict[str, list[str]]:
-    """What needs no model, as summaries of the test articles; k is chosen on the development set."""
-    return Baselines(splits.train, splits.dev).summarize([pair.article for pair in splits.test])
 
 
 def evaluate(
@@ -185,9 +166,9 @@ def evaluate(
 ) -> Table:
     """One table over the test set: the model's summaries beside the baselines.
 
-    stories: those of the test set, where that is a newsroom's: the table then has the mean of their slots, too.
-    others: what the model writes in other ways, by name. made: the baselines, where another test set has made them.
-    What ROUGE counts is chosen by the summaries of the training set, for all rows. progress: as in `summarize`.
+    stories: those of a newsroom's test set, for whose slots the table has a column. made: the baselines, where they
+    were made for another test set. others: what the model writes in other ways, by name. What counts as a word is
+    chosen by the summaries of the training set, for all rows. progress: as in `summarize`.
     """
     made = made or Baselines(splits.train, splits.dev)
     references = [pair.summary for pair in splits.test]

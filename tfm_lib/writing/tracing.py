@@ -1,7 +1,7 @@
 """Looking inside a model while it runs: attention weights, shapes, and what was copied from where."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -24,34 +24,34 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     collects on its own, and an `on_weights` that was set before is called, too, and stays.
     """
     maps: dict[str, Tensor] = {}
-    recorded = {name: m for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)}
-    before = {name: module.on_weights for name, module in recorded.items()}  # another block's, or a caller's own
+    modules = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    callers = {name: module.on_weights for name, module in modules.items()}  # of an outer block, or of your own
 
-    def keep(name: str, weights: Tensor) -> None:
+    def record(name: str, weights: Tensor) -> None:
         maps[name] = weights.detach().cpu()
-        if (also := before[name]) is not None:
-            also(weights)
+        if (caller := callers[name]) is not None:
+            caller(weights)
 
     try:
-        for name, module in recorded.items():
-            module.on_weights = partial(keep, name)
+        for name, module in modules.items():
+            module.on_weights = partial(record, name)
         yield maps
     finally:
-        for name, module in recorded.items():
-            module.on_weights = before[name]
+        for name, module in modules.items():
+            module.on_weights = callers[name]
 
 
 @dataclass(frozen=True)
 class ShapeTrace:
-    """The journey of a tensor: one row for each module in the order of the calls. Prints as a table."""
+    """One row for each module, in the order of the calls. Prints as a table."""
 
     rows: list[tuple[str, str, str, str, int]]  # name, class, shapes in, shape out, parameters inside
 
     def __str__(self) -> str:
-        header = ("module", "class", "in", "out", "parameters")
-        table = [header, *[(*row[:4], f"{row[4]:,}") for row in self.rows]]
-        widths = [max(len(row[i]) for row in table) for i in range(5)]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
+        table = [("module", "class", "in", "out", "parameters")]
+        table += [(*row[:4], f"{row[4]:,}") for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -63,33 +63,29 @@ def trace_shapes(model: Transformer, src: Tensor, tgt: Tensor, depth: int = 3) -
 
     depth: how deep to look into the tree of modules; 1 shows only the two stacks and the output.
     """
-    rows: list[tuple[str, str, str, str, int]] = []
+    passive = (nn.Identity, nn.Dropout)
+    modules = {name: module for name, module in model.named_modules() if name and name.count(".") < depth}
+    modules = {name: module for name, module in modules.items() if not isinstance(module, passive)}
+    shapes_in: dict[str, str] = {}  # in the order of the calls: a module comes before its parts
+    shapes_out: dict[str, str] = {}
 
     def shapes(values: tuple) -> str:
         return " ".join(str(tuple(v.shape)) for v in values if isinstance(v, Tensor) and v.dtype != torch.bool)
 
-    def watch(name: str, module: nn.Module) -> list:
-        size = sum(p.numel() for p in module.parameters())
-        entered: list[int] = []
+    def enter(name: str, module: nn.Module, args: tuple) -> None:
+        shapes_in[name] = shapes(args)
 
-        def enter(module: nn.Module, args: tuple) -> None:
-            entered.append(len(rows))  # a module stands before its parts, so its row is taken on the way in
-            rows.append((name, type(module).__name__, shapes(args), "", size))
+    def leave(name: str, module: nn.Module, args: tuple, out: Tensor | tuple) -> None:
+        shapes_out[name] = shapes(out if isinstance(out, tuple) else (out,))
 
-        def leave(module: nn.Module, args: tuple, out: Tensor) -> None:
-            rows[entered[-1]] = (*rows[entered[-1]][:3], shapes(out if isinstance(out, tuple) else (out,)), size)
-
-        return [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
-
-    passive = (nn.Identity, nn.Dropout)
-    chosen = [(n, m) for n, m in model.named_modules() if n and n.count(".") < depth and not isinstance(m, passive)]
-    handles = [handle for name, module in chosen for handle in watch(name, module)]
-    try:
+    with ExitStack() as hooks:
+        for name, module in modules.items():
+            hooks.enter_context(module.register_forward_pre_hook(partial(enter, name)))
+            hooks.enter_context(module.register_forward_hook(partial(leave, name)))
         model(src, tgt)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return ShapeTrace(rows)
+    sizes = {name: sum(p.numel() for p in modules[name].parameters()) for name in shapes_in}
+    kinds = {name: type(modules[name]).__name__ for name in shapes_in}
+    return ShapeTrace([(name, kinds[name], shapes_in[name], shapes_out[name], sizes[name]) for name in shapes_in])
 
 
 class Copied(NamedTuple):
@@ -106,13 +102,10 @@ def copied_from(model: CopyingTransformer, src: Tensor, tokens: Tensor, src_mask
 
     One pass with teacher forcing, as in `token_log_probs`. What follows a row's first eos_id says nothing.
     """
-    seen: list[tuple[Tensor, Tensor]] = []
-    watch = model.pointer.register_forward_hook(lambda module, args, out: seen.append(out))
-    try:
+    outputs: list[tuple[Tensor, Tensor]] = []
+    with model.pointer.register_forward_hook(lambda module, args, out: outputs.append(out)):
         log_probs = token_log_probs(model, src, tokens, src_mask)  # (B, T)
-    finally:
-        watch.remove()
-    [(gate, weights)] = seen  # (B, T, 1), (B, T, S)
+    [(gate, weights)] = outputs  # (B, T, 1), (B, T, S)
     gate = gate.sigmoid().squeeze(2)
     same = weights.masked_fill(src[:, None] != tokens[:, :, None], 0.0)  # (B, T, S)
     most, position = same.max(-1)
