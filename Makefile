@@ -105,7 +105,7 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The modules of the group `site`, which is in requirements.lock and not in environment.yml.
-PAGES_NEED := sphinx myst_nb furo math_core ziamath
+PAGES_NEED := sphinx myst_nb furo ziamath
 # What is measured and drawn runs on the CPU, with one thread, offline, as the tests do by themselves.
 bench site: export OMP_NUM_THREADS = 1
 bench site: export CUDA_VISIBLE_DEVICES =
@@ -115,8 +115,8 @@ lab train: export OMP_WAIT_POLICY ?= PASSIVE
 
 ifneq ($(CONDA),)
 $(READY): pyproject.toml environment.yml | $(UV)
-	@echo "Adding d2l without its pins, and tfm_lib, to the conda environment $(CONDA)."
-	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 -e .
+	@echo "Adding d2l without its pins, math-core and tfm_lib to the conda environment $(CONDA)."
+	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 'math-core>=0.9' -e .
 	@touch $@
 endif
 

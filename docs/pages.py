@@ -15,7 +15,7 @@ import nbformat
 from docutils import nodes
 from finding import Sections
 from fontTools import subset
-from math_core import LatexError, LatexToMathML
+from math_core import LatexError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from sphinx.application import Sphinx
@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 from tfm_lib.ask.quiz import filled_in
+from tfm_lib.ask.quiz import mathml as to_mathml
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.pretrained.pictures import SHIPPED as PICTURES
@@ -54,7 +55,6 @@ ITALIC = {"h": "\N{PLANCK CONSTANT}"} | {  # what a browser draws for a letter t
 START = Path(__file__).resolve().parent.parent / "notebooks/00_start_here.ipynb"
 
 log = logging.getLogger(__name__)
-formulas = LatexToMathML()
 card = cache(architecture)
 
 
@@ -139,7 +139,7 @@ def mathml(self: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """Writes a formula as MathML, set in lines of its own where it is a block."""
     block = isinstance(node, nodes.math_block)
     try:
-        formula = formulas.convert_with_local_state(node.astext(), displaystyle=block)
+        formula = to_mathml(node.astext(), block)
     except LatexError as error:
         log.warning("formula %r: %s", node.astext(), error, location=node)
         formula = f"<code>{self.encode(node.astext())}</code>"

@@ -1,7 +1,6 @@
 """The questions of a lesson as a quiz, in its notebook and on its page: choose, read why, choose again."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from tfm_lib.show.live import ON_PAGES, Live
 
 FOLDER = course_file("notebooks")
 NAME = "lessonQuiz"  # of the function in js/quiz.js
-WORD = r"\\(?:cos|exp|ln|log|sin|tanh)\b"  # functions in TeX, between which and their numbers stands a thin space
 
 
 def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
@@ -86,11 +84,13 @@ def _in_line(markdown: str) -> str:
 
 
 def mathml(tex: str, displayed: bool) -> str:
-    """A formula as MathML, which browsers draw without a script, and notebooks without MathJax."""
-    from latex2mathml.converter import convert
+    """A formula as MathML, which browsers draw without a script, and notebooks without MathJax.
 
-    spaced = re.sub(rf"(?<=\d) (?={WORD})", r" \\, ", re.sub(rf"({WORD}) (?=\w)", r"\1 \\, ", tex))
-    return convert(spaced, display="block" if displayed else "inline")
+    Raises math_core.LatexError, which names the command, for TeX that it does not know.
+    """
+    from math_core import LatexToMathML
+
+    return LatexToMathML().convert_with_local_state(tex, displaystyle=displayed)
 
 
 def _keep(widget: Control) -> None:
