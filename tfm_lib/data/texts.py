@@ -1,56 +1,70 @@
-"""Texts to summarize, one per line; a line that is no text gives an error, and the next ones are still read."""
+"""Texts to summarize: a line each, or the records of a file; what is no text gives an error, and the next is read."""
 
-import codecs
+import io
+import re
 import sys
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 
-from tfm_lib.data.pairs import field_of, json_object
+from tfm_lib.data.records import Row, decode, ending_of, field_of, parse_json, read_rows
 from tfm_lib.errors import CourseError
 
+JSON = re.compile(r"\s*(\{\s*[\"'}]|\[\s*\{)")  # how records begin in JSON, and hardly any text
 
-def open_texts(path: str) -> tuple[str, Iterator[str | ValueError]]:
-    """The name of a file, and for each line its text, or the error that names what is wrong with it and the fix.
 
-    path: plain text, or JSONL with the field `article`, where it ends in .jsonl or begins with a brace; "-" is standard
-    input. Raises ValueError for a file that can't be read.
+def open_texts(path: str, field: str = "article") -> tuple[str, Iterator[tuple[str, str | CourseError]]]:
+    """The name of a file, and each of its texts, or the error that names what is wrong with it, after its place.
+
+    path: what `read_rows` reads, with this field, or plain text, a text per line; "-" is standard input, whose lines
+    may be JSON. Raises CourseError for a file that can't be read.
     """
     if path == "-":
-        return "standard input", _texts(sys.stdin.buffer, jsonl=False)
-    if path.lower().endswith((".csv", ".parquet", ".gz")):
-        raise CourseError(
-            f"{path}: unknown ending; give a plain text, a text per line, or JSONL with the field article"
-        )
+        stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="surrogateescape")
+        return "standard input", _of_lines(stream, field)
+    file = Path(path).expanduser()
     try:
-        file = open(path, "rb")  # noqa: SIM115 (its lines are read as they are asked for)
+        data = file.read_bytes()
     except OSError as error:
         raise CourseError(f"can't read {path} ({error.strerror}); give a file with a text per line") from error
-    return path, _texts(file, jsonl=path.lower().endswith(".jsonl"))
+    if ending_of(file) or data.startswith((b"PAR1", b"\x1f\x8b")):
+        return path, _of_rows(read_rows(file, [field]), field)
+    try:
+        text = decode(data, "surrogateescape")  # a line that is no text is an error of its own
+    except CourseError as error:
+        raise CourseError(f"{path}: {error}") from error
+    if JSON.match(text):
+        return path, _of_rows(read_rows(file, [field]), field)
+    return path, _of_lines(io.StringIO(text, newline=None), field)
 
 
-def check_text(text: str) -> str | ValueError:
+def check_text(text: str) -> str | CourseError:
     """The text, or what is wrong with it."""
     if not text.strip():
-        return ValueError("it is empty; fill it or leave it out")
+        return CourseError("it is empty; fill it or leave it out")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return ValueError(f"not Unicode ({error}); write it in UTF-8")
+        return CourseError(f"not Unicode ({error}); write it in UTF-8")
     return text
 
 
-def _texts(file: BinaryIO, jsonl: bool) -> Iterator[str | ValueError]:
-    with file:
-        for number, line in enumerate(file):
-            if not number:
-                line = line.removeprefix(codecs.BOM_UTF8)
-                jsonl = jsonl or line.lstrip().startswith(b"{")
-            try:
-                text = line.decode()
-                if jsonl and text.strip():
-                    text = field_of(json_object(text), "article", ["article"], "add it or rename one")
-                yield check_text(text)
-            except UnicodeDecodeError as error:
-                yield ValueError(f"not UTF-8 ({error}); save the file as UTF-8")
-            except ValueError as error:
-                yield error
+def _of_lines(lines: Iterable[str], field: str) -> Iterator[tuple[str, str | CourseError]]:
+    """A text per line, or one per JSON object where the first line holds one."""
+    lines = iter(lines)
+    first = next(lines, None)
+    if first is None:
+        return
+    rows = ((f"line {number}", line) for number, line in enumerate(chain([first], lines), start=1))
+    if JSON.match(first):
+        yield from _of_rows((Row(place, parse_json(line)) for place, line in rows if line.strip()), field)
+    else:
+        yield from ((place, check_text(line)) for place, line in rows)
+
+
+def _of_rows(rows: Iterable[Row], field: str) -> Iterator[tuple[str, str | CourseError]]:
+    for place, record in rows:
+        try:
+            yield place, field_of(record, field, [field])
+        except CourseError as error:
+            yield place, error

@@ -1,0 +1,206 @@
+"""Files as others write them: read as meant, or refused by what they contain, with every broken row."""
+
+import codecs
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
+from tfm_lib.data.texts import open_texts
+
+ROWS = [Pair("rain fell, they say", "rain"), Pair("snow fell", "snow")]
+TABLE = 'article,summary\n"rain fell, they say",rain\nsnow fell,snow\n'
+LINES = "".join(json.dumps(row._asdict()) + "\n" for row in ROWS)
+
+
+def pairs_of(folder: Path, name: str, content: str | bytes, **options) -> list[Pair]:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_pairs(folder / name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    {
+        "old Mac's line ends": ("a.csv", TABLE.replace("\n", "\r")),
+        "Windows' line ends": ("a.csv", TABLE.replace("\n", "\r\n")),
+        "JSON lines of an old Mac": ("a.jsonl", LINES.replace("\n", "\r")),
+        "Excel says the delimiter": ("a.csv", "\ufeffsep=;\n" + TABLE.replace(",r", ";r").replace(",s", ";s")),
+        "blank lines first": ("a.csv", "\n\r\n" + TABLE),
+        "blank rows of a spreadsheet": ("a.csv", TABLE + ",\n,,\n"),
+        "trailing empty columns": ("a.csv", TABLE.replace("\n", ",,\n")),
+        "blanks after the comma": ("a.csv", 'article, summary\n"rain fell, they say", "rain"\n"snow fell", "snow"\n'),
+        "a comma in another header": (
+            "a.tsv",
+            "id, no\tarticle\tsummary\n1\train fell, they say\train\n2\tsnow fell\tsnow",
+        ),
+        "bars": ("a.csv", "article|summary\nrain fell, they say|rain\nsnow fell|snow\n"),
+        "columns in another order": ("a.csv", 'n,summary,article\n1,rain,"rain fell, they say"\n2,snow,snow fell\n'),
+        "UTF-16 with a mark": ("a.csv", codecs.BOM_UTF16_LE + TABLE.encode("utf-16-le")),
+        "UTF-16, big-endian": ("a.csv", codecs.BOM_UTF16_BE + TABLE.encode("utf-16-be")),
+        "UTF-16 without one": ("a.csv", TABLE.encode("utf-16-le")),
+        "a JSON array": ("a.json", json.dumps([row._asdict() for row in ROWS], indent=1)),
+        "JSON lines, called .json": ("a.json", LINES),
+        "JSON lines, called .txt": ("a.txt", "\n" + LINES),
+        "JSON lines, called .csv": ("a.csv", LINES),
+        "a table, called .txt": ("a.txt", TABLE),
+        "gzip without the ending": ("a.csv", gzip.compress(TABLE.encode())),
+        "a zipped table": ("a.csv.gz", gzip.compress(TABLE.encode())),
+    }.values(),
+    ids=str,
+)
+def test_what_others_write_is_read_as_it_is_meant(tmp_path, name, content):
+    assert pairs_of(tmp_path, name, content) == ROWS
+
+
+@pytest.mark.parametrize("opening", ['"', '"quoted" ', '"', ""])
+def test_quotes_are_ordinary_in_a_table_of_tabs_that_is_no_csv(tmp_path, opening):
+    """A quote at the start of a cell once swallowed all rows up to the next one: 60 lines gave 48 pairs."""
+    rows = [Pair(f"{opening}article {n}", f'{opening if n % 3 else ""}summary "{n}"') for n in range(60)]
+    table = "article\tsummary\n" + "".join(f"{row.article}\t{row.summary}\n" for row in rows)
+    assert pairs_of(tmp_path, "a.tsv", table) == rows
+    quoted = 'article\tsummary\n"two\nlines"\t"a ""b"""\nplain\tsummary\n'
+    assert pairs_of(tmp_path, "a.tsv", quoted) == [Pair("two\nlines", 'a "b"'), Pair("plain", "summary")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'article,summary\na,b\na,"b\nc,d\n', r"a\.csv, line 3: not CSV .*the row that begins there"),
+        ("a.csv", "article,summary,summary\na,b,c\n", "line 1: the column summary comes twice; rename"),
+        ("a.csv", "# by me\narticle,summary\na,b\n", r"line 1: this line has to name the columns.*there are: # by me"),
+        ("a.csv", "a long text,b\nx,y\n", "has to name the columns.*there are: a long text, b"),
+        ("a.csv", "Text des Autors;Kern\nlang, lang;kurz\n", "--fields 'Text des Autors,Kern'"),
+        (
+            "a.csv",
+            'article;"summary, short"\na;b\n',
+            'there are: article, "summary, short".*--fields \'article,"summary',
+        ),
+        ("a.jsonl", '{"article": "a", "summary": "b", "summary": "c"}\n', "line 1: the key summary comes twice"),
+        ("a.jsonl", "{'article': 'a', 'summary': 'b'}\n", "line 1: not JSON .*double quotes"),
+        ("a.jsonl", '{"article": "a", "summary": "b"},\n', "line 1: not JSON .*leave the comma at its end out"),
+        ("a.json", '[{"article": "a",\n', "a JSON array that breaks .*line 2"),
+        ("a.json", '{"article": "a",\n"summary": "b"}', "one JSON object over many lines"),
+        ("a.jsonl", "[1, 2]\n", "line 1: expected an object with article and summary, got list"),
+        ("a.jsonl", "<!DOCTYPE html>\n", "a web page"),
+        ("a.jsonl", b"\x00\x01\x02\x00", "no text .*zero bytes"),
+        ("a.csv", b"PK\x03\x04 of a workbook", "a zip file, as workbooks of Excel"),
+        ("a.csv", "article,summary\r\nä,b\r\n".encode("cp1252"), "line 2: not UTF-8 .*save the file as UTF-8"),
+        ("a.txt", "Some text.\nMore of it.\n", "no records; give a file that ends in"),
+    ],
+)
+def test_a_file_is_refused_by_what_it_contains_with_a_fix(tmp_path, name, content, message):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        pairs_of(tmp_path, name, content)
+
+
+def test_all_broken_rows_are_told_at_once_and_may_be_left_out(tmp_path):
+    rows = [{"article": f"article {n}", "summary": [None, "NaN", " ", 7][n % 4] if n < 40 else "b"} for n in range(300)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    with pytest.raises(ValueError, match="40 of 300 rows are no pairs; mend them, or leave them out: --skip") as error:
+        pairs_of(tmp_path, "a.jsonl", lines)
+    first = "line 1, line 5, line 9, line 13, line 17 and 5 more: summary is null, which means that it is missing"
+    assert str(error.value).splitlines()[1] == f"  {first}" and len(str(error.value).splitlines()) == 5
+    told = []
+    assert len(pairs_of(tmp_path, "a.jsonl", lines, skip=True, say=told.append)) == 260
+    assert told[0].startswith("a.jsonl: 300 rows, 260 pairs, 10 skipped (summary is null, which means")
+    pq.write_table(pa.table({"article": ["a", "b"], "summary": ["c", None]}), tmp_path / "a.parquet")
+    assert read_pairs(tmp_path / "a.parquet", skip=True) == [Pair("a", "c")]
+    with pytest.raises(ValueError, match="none of 1 rows is a pair\n  line 1: not JSON"):
+        pairs_of(tmp_path, "a.jsonl", "{\n", skip=True)
+
+
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        ({"translation": {"en": "long text", "de": "kurz"}}, "translation.en,translation.de"),
+        ({"messages": [{"role": "user", "content": "long text"}, {"role": "assistant", "content": "kurz"}]},
+         "messages.0.content,messages.1.content"),
+        ({"chat": [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "long text"},
+                   {"from": "gpt", "value": "kurz"}]}, "chat.1.value,chat.2.value"),
+        ({"id": "x", "dialogue": "long text", "gist": "kurz"}, "dialogue,gist"),
+    ],
+    ids=["translation", "messages", "conversation", "flat"],
+)  # fmt: skip
+def test_fields_inside_of_others_are_proposed_and_read(tmp_path, record, fields):
+    with pytest.raises(ValueError, match=f"--fields {fields}$"):
+        pairs_of(tmp_path, "a.jsonl", json.dumps(record))
+    assert read_pairs(tmp_path / "a.jsonl", fields.split(",")) == [Pair("long text", "kurz")]
+
+
+def test_the_names_of_the_hub_are_splits_and_nothing_is_ignored_in_silence(tmp_path):
+    rows = {split: [Pair(f"{split} {n}", "b") for n in range(20)] for split in ("train", "validation", "test")}
+    for split, pairs in rows.items():
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(p._asdict()) + "\n" for p in pairs))
+    (tmp_path / "notes.csv").write_text(TABLE)
+    told = []
+    assert [*read_splits(tmp_path, say=told.append)] == [*rows.values()]
+    assert f"ignored in {tmp_path}: notes.csv" in told and told[-1] == "train 20, dev 20, test 20 pairs"
+    (tmp_path / "test.jsonl").unlink()
+    splits = read_splits(tmp_path / "train.jsonl", say=told.append)
+    assert splits.dev == rows["validation"] and splits.test == split_pairs(rows["train"], wanted=["test"]).test
+    assert len(splits.train) + len(splits.test) == 20 and "; test set aside of the training pairs" in told[-1]
+
+
+def test_a_split_comes_in_parts_and_in_the_folder_of_the_hub(tmp_path):
+    (tmp_path / "data").mkdir()
+    for part in range(2):
+        table = pa.Table.from_pylist([{"article": f"{part} {n}", "summary": "b"} for n in range(30)])
+        pq.write_table(table, tmp_path / "data" / f"train-0000{part}-of-00002.parquet")
+    assert sum(map(len, read_splits(tmp_path))) == 60
+    (tmp_path / "data" / "train.csv").write_text(TABLE)
+    with pytest.raises(ValueError, match=r"train-.* and train\.csv are train twice|give one"):
+        read_splits(tmp_path)
+
+
+def test_an_article_in_other_letters_is_the_same_article(tmp_path):
+    pairs = [Pair(text, "b") for n in range(40) for text in (f"article {n}", f"ARTICLE  {n}")]
+    train, dev, test = ({" ".join(p.article.lower().split()) for p in side} for side in split_pairs(pairs))
+    assert not train & dev and not train & test and not dev & test and len(train | dev | test) == 40
+    (tmp_path / "train.jsonl").write_text(LINES)
+    (tmp_path / "test.jsonl").write_text(LINES.upper().replace("ARTICLE", "article").replace("SUMMARY", "summary"))
+    (tmp_path / "dev.jsonl").write_text('{"article": "hail", "summary": "hail"}\n')
+    told = []
+    read_splits(tmp_path, say=told.append)
+    assert told[-1] == "2 of 2 test articles are in the training set, too: scores flatter it"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        ("a.tsv", "article\tsummary\nrain fell\train\n", [("line 2", "rain fell")]),
+        ("a.json", '[\n {"article": "rain fell"}\n]', [("record 1", "rain fell")]),
+        ("a.txt", '\n{"article": "rain fell"}\n', [("line 2", "rain fell")]),
+        ("a.txt", "rain fell\rsnow fell\r", [("line 1", "rain fell\n"), ("line 2", "snow fell\n")]),
+        ("a.txt", "rain fell\nsnow fell".encode("utf-16"), [("line 1", "rain fell\n"), ("line 2", "snow fell")]),
+        ("a.txt", "[Music] rain fell", [("line 1", "[Music] rain fell")]),
+        ("a.jsonl.gz", gzip.compress(b'{"article": "rain fell"}\n'), [("line 1", "rain fell")]),
+    ],
+)
+def test_texts_to_summarize_are_read_as_pairs_are(tmp_path, name, content, texts):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert [*open_texts(str(tmp_path / name))[1]] == texts
+
+
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04 of Word", b"<html>\n<p>rain</p>", b"%PDF-1.7", b"\x89PNG\x00\x00\x00"]
+)
+def test_what_holds_no_texts_is_refused_once(tmp_path, content):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.txt: .*save|a\.txt: no text"):
+        open_texts(str(tmp_path / "a.txt"))
+
+
+def test_a_line_that_is_no_text_is_an_error_in_its_place(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"rain fell\n\xff\xfe\xfa\n\nsnow fell\n")
+    _, texts = open_texts(str(tmp_path / "a.txt"))
+    places = [(place, text if isinstance(text, str) else type(text).__name__) for place, text in texts]
+    assert places == [
+        ("line 1", "rain fell\n"),
+        ("line 2", "CourseError"),
+        ("line 3", "CourseError"),
+        ("line 4", "snow fell\n"),
+    ]
