@@ -42,10 +42,6 @@ def test_the_lesson_defines_what_was_trained_and_what_ships(script):
     assert_same("18_pictures_and_text", script, SHARED[script])
 
 
-# ----------------------------------------------------------------------------------------------------
-# Pictures
-
-
 def test_held_out_captions_are_new_and_each_of_their_words_and_pairs_of_words_is_not():
     assert len(CAPTIONS) == 72 and {*SEEN} | {*UNSEEN} == {*CAPTIONS} and len(SEEN) + len(UNSEEN) == 72
     seen = [caption.split()[1:] for caption in SEEN]
@@ -98,10 +94,6 @@ def test_patches_by_hand_and_as_unfold_has_them():
     assert torch.equal(patches(some), theirs)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Eyes
-
-
 def test_the_eye_is_torchvisions():
     from torchvision.models import VisionTransformer as Theirs
 
@@ -138,10 +130,6 @@ def test_without_places_the_order_of_patches_is_not_seen():
         assert (eye(some.roll(6, 2)) - eye(some))[:, 0].abs().max() > 1e-4
         eye.places[1:] = 0
         torch.testing.assert_close(eye(some.roll(6, 2))[:, 0], eye(some)[:, 0], rtol=0, atol=1e-5)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Towers and gates
 
 
 def test_the_contrastive_loss_by_hand():
@@ -182,10 +170,6 @@ def test_a_gate_by_hand():
         seen = x + torch.tensor(0.5).tanh() * look.cross_attention(look.attention_norm(x), memory, memory)
         wanted = seen - torch.tensor(2.0).tanh() * look.feed_forward(look.network_norm(seen))
         torch.testing.assert_close(look(x, memory), wanted)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What ships
 
 
 def test_what_ships_scores_as_its_record_says(shipped):

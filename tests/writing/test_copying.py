@@ -13,8 +13,8 @@ from torch import Tensor
 from tests.learning.test_training import RECIPE, same_weights
 from tests.model.references import randomize
 from tests.model.test_model import SMALL, random_ids, small
-from tests.writing.test_beam_search import plain_beam_search, to_lists
-from tests.writing.test_decoding import lively, plain_greedy
+from tests.writing.test_beam_search import assert_plain
+from tests.writing.test_decoding import before, lively, plain_greedy, ragged
 from tfm_lib.data.batches import Examples, encode_pairs, hide_words
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
@@ -23,9 +23,9 @@ from tfm_lib.learning.recipes import Recipe
 from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained.summarizer import Summarizer
-from tfm_lib.writing.beam import beam_hypotheses, beam_search
+from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.copying import CopyingTransformer, log_mixture
-from tfm_lib.writing.decoding import DecoderCache, greedy, sample, summarize, token_log_probs
+from tfm_lib.writing.decoding import DecoderCache, after_the_end, greedy, sample, summarize, token_log_probs
 from tfm_lib.writing.next_token import Rules
 from tfm_lib.writing.tracing import copied_from, record_attention, trace_shapes
 
@@ -47,13 +47,6 @@ def lively_copying(seed: int, **changes: object) -> CopyingTransformer:
     return model.double().eval()
 
 
-def ragged(pad_id: int = 0, low: int = 3, high: int = 8) -> Tensor:
-    src = random_ids(5, 7, low=low, high=high)
-    for i, length in enumerate((7, 1, 4, 6, 2)):
-        src[i, length:] = pad_id
-    return src
-
-
 def gated(model: CopyingTransformer, gate: float) -> CopyingTransformer:
     """The model with its gate set, whatever it reads."""
     model = copy.deepcopy(model)
@@ -61,10 +54,6 @@ def gated(model: CopyingTransformer, gate: float) -> CopyingTransformer:
         model.pointer.gate.weight.zero_()
         model.pointer.gate.bias.fill_(gate)
     return model
-
-
-# ----------------------------------------------------------------------------------------------------
-# The mixture.
 
 
 def loop(model: CopyingTransformer, src: list[int], tgt: list[int]) -> Tensor:
@@ -165,10 +154,6 @@ def test_slots_start_alike_and_all_else_as_before(tied):
             assert torch.equal(of_model, before.state_dict()[name])
 
 
-# ----------------------------------------------------------------------------------------------------
-# Gradients and precision.
-
-
 def test_gradients_are_right():
     ids = torch.tensor([[1, 3, 1, 0], [2, 2, 4, 4]])
     torch.manual_seed(0)
@@ -177,20 +162,6 @@ def test_gradients_are_right():
     assert torch.autograd.gradcheck(
         lambda logits, gate, scores: log_mixture(logits, gate, scores.softmax(-1), ids), (logits, gate, scores)
     )
-
-
-def test_the_whole_models_gradients_are_right():
-    sizes = {"d_model": 4, "num_heads": 2, "d_ff": 4, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    model = randomize(copying(vocab_size=6, **sizes)).double()
-    src, tgt = torch.tensor([[3, 4, 3], [5, 0, 0]]), torch.tensor([[1, 4], [1, 5]])
-    parts = ("pointer", "encoder.embedding", "encoder.layers.0.feed_forward", "decoder.layers.0.cross_attention")
-    names, values = zip(*((name, p) for name, p in model.named_parameters() if name.startswith(parts)), strict=True)
-
-    def loss(*values: Tensor) -> Tensor:
-        logits = torch.func.functional_call(model, dict(zip(names, values, strict=True)), (src, tgt))
-        return training.sequence_loss(logits, torch.tensor([[4, 2], [5, 2]]), 0, 0.1)
-
-    assert torch.autograd.gradcheck(loss, values)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -228,56 +199,32 @@ def test_half_precision_is_near_full(dtype):
     assert torch.allclose(model.to(dtype)(src, tgt), full, atol=0.02 if dtype == torch.float16 else 0.1)
 
 
-def test_label_smoothing_is_that_of_the_probabilities():
-    """A tenth is asked of all words together, those that only the vocabulary can give among them."""
-    model, src, tgt = gated(randomize(copying()), 9.0).double(), ragged(high=30), random_ids(5, 4)
-    logits, labels = model(src, tgt), random_ids(5, 4)
-    wanted = torch.nn.functional.one_hot(labels, 30) * 0.9 + 0.1 / 30
-    loss = training.sequence_loss(logits, labels, 0, 0.1)
-    assert torch.isclose(loss, -(wanted * logits.exp().log()).sum(-1).mean()) and loss.isfinite()
-
-
-# ----------------------------------------------------------------------------------------------------
-# Writing.
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 6), st.data())
-def test_the_cache_gives_the_logits_of_the_whole_however_the_target_is_cut(length, data):
-    model = randomize(copying()).double().eval()
-    src, tgt = random_ids(2, 5), random_ids(2, length)
+def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_computed_once():
+    model, calls = randomize(copying()).double().eval(), []
+    src, tgt = random_ids(2, 5), random_ids(2, 7)
     src[0, 3:] = 0
-    mask, memory, cache = padding_mask(src, 0), model.encode(src), DecoderCache(2, length, 5)
-    parts, at = [], 0
-    while at < length:
-        step = data.draw(st.integers(1, length - at))
-        parts.append(model.decode(tgt[:, at : at + step], memory, src_mask=mask, cache=cache))
-        at += step
-    assert torch.allclose(torch.cat(parts, dim=1), model(src, tgt), atol=1e-12)
-
-
-def test_the_keys_of_a_source_are_computed_once():
-    model, calls = lively_copying(0), []
+    expected = model(src, tgt)
     model.pointer.key_proj.register_forward_hook(lambda *_: calls.append(1))
-    src = ragged()
-    for write in (greedy, beam_search):
-        calls.clear()
-        write(model, src, 9)
-        assert len(calls) == 1
+    memory, cache = model.encode(src), DecoderCache(2, 7, 5)
+    parts = [model.decode(t, memory, src_mask=padding_mask(src, 0), cache=cache) for t in tgt.split([1, 3, 2, 1], 1)]
+    assert torch.allclose(torch.cat(parts, dim=1), expected, atol=1e-12)
+    greedy(model, src, 9)
+    beam_search(model, src, 9)
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2)])
 def test_greedy_is_plain_greedy_on_ragged_batches(ids):
-    pad_id, start_id, eos_id = ids
-    lengths = set()
     for seed in range(6):
-        model = lively_copying(seed, pad_id=pad_id, start_id=start_id, eos_id=eos_id)
-        torch.manual_seed(seed)
-        src = ragged(pad_id)
-        expected = plain_greedy(model, src, 12)
-        assert torch.equal(greedy(model, src, 12), expected)
-        lengths |= {*(expected == eos_id).sum(1).tolist(), *(expected == eos_id).int().argmax(1).tolist()}
-    assert len(lengths) > 3, "rows leave the batch at different steps"
+        model = lively_copying(seed, **dict(zip(("pad_id", "start_id", "eos_id"), ids, strict=True)))
+        src = ragged(ids[0], seed)
+        assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
+def test_beam_search_is_plain_beam_search_on_ragged_batches(settings):
+    for seed in range(4):
+        assert_plain(lively_copying(seed), ragged(seed=seed), 8, **settings)
 
 
 def test_sampling_draws_from_the_mixture():
@@ -287,38 +234,17 @@ def test_sampling_draws_from_the_mixture():
     assert torch.allclose(frequencies.double(), model(src, torch.tensor([[1]]))[0, 0].exp(), atol=0.015)
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
-def test_beam_search_is_plain_beam_search_on_ragged_batches(settings):
-    for seed in range(4):
-        model = lively_copying(seed)
-        torch.manual_seed(seed)
-        src = ragged()
-        tokens, scores = beam_hypotheses(model, src, 8, **settings)
-        for row, texts, of_texts in zip(src, tokens, scores, strict=True):
-            expected = plain_beam_search(model, row, 8, **settings)
-            found = [one for one in to_lists(texts, of_texts, model.config) if one[0] > -torch.inf]
-            assert [text for _, text in found] == [text for _, text in expected]
-            assert [score for score, _ in found] == pytest.approx([score for score, _ in expected])
-
-
 def test_rules_hold_for_what_is_copied():
-    model, src = gated(lively_copying(0), 30.0), ragged()
-    for row in greedy(model, src, 12, rules=Rules(no_repeat_ngram_size=1)).tolist():
-        written = [token for token in row if token != 0]
-        assert len(written) == len(set(written))
+    for row in greedy(gated(lively_copying(0), 30.0), ragged(), 12, rules=Rules(no_repeat_ngram_size=1)).tolist():
+        tokens = [token for token in row if token != 0]
+        assert len(tokens) == len(set(tokens))
 
 
 def test_token_log_probs_are_those_of_the_model():
     model, src = lively_copying(2), ragged()
     tokens = greedy(model, src, 6).clone()
-    before = torch.cat([torch.ones(5, 1, dtype=torch.int64), tokens[:, :-1]], dim=1)
-    expected = model(src, before).gather(2, tokens[:, :, None])[:, :, 0]
-    ended = (tokens == 2).cumsum(1) - (tokens == 2).long() > 0
-    assert torch.allclose(token_log_probs(model, src, tokens), expected.masked_fill(ended, 0.0))
-
-
-# ----------------------------------------------------------------------------------------------------
-# Where it was copied from.
+    expected = model(src, before(tokens)).gather(2, tokens[:, :, None])[:, :, 0]
+    assert torch.allclose(token_log_probs(model, src, tokens), expected.masked_fill(after_the_end(tokens, 2), 0.0))
 
 
 def test_what_was_copied_is_told_with_its_place():
@@ -353,9 +279,6 @@ def test_attention_is_recorded_and_shapes_are_traced_as_in_the_plain_model():
     rows = {name: (into, out) for name, _, into, out, _ in trace_shapes(model, src, tgt).rows}
     assert rows["pointer"] == ("(2, 4, 16) (2, 6, 16)", "(2, 4, 1) (2, 4, 6)")
 
-
-# ----------------------------------------------------------------------------------------------------
-# Slots.
 
 PAIRS = [
     Pair("Rain in Oslo and Lima. Oslo is wet.", "oslo wet, says lima"),
@@ -450,10 +373,6 @@ def test_the_data_of_a_run_are_its_ids():
     assert repr(Examples([[4]], [[5]], 0, 0)) == (
         "Examples(articles=[[4]], summaries=[[5]], cut_articles=0, cut_summaries=0, pad_id=0, start_id=1, eos_id=2)"
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-# Learned, kept, and at work.
 
 
 def toy_copying(**changes: object) -> CopyingTransformer:
