@@ -78,20 +78,11 @@ FOREIGN = Tokenizer(models.WordLevel({"[pad]": 0, "</s>": 1, "<unk>": 2}, unk_to
     ("call", "error", "message"),
     [
         (lambda: Vocabulary.of_byte_pairs(TEXTS, 259), ValueError, "260 ids or more, got 259"),
-        (
-            lambda: Vocabulary(FOREIGN),
-            ValueError,
-            r"'\[unk\]'\) have the ids \[0, None, None, None\] in this one; name",
-        ),
+        (lambda: Vocabulary(FOREIGN), ValueError, r"'\[unk\]'\) have the ids \[0, None, None, None\] in this one; "),
         (lambda: Vocabulary(FOREIGN, ["[pad]", "</s>"]), ValueError, "needs tokens for pad, start, eos and unknown"),
-        *(
-            (
-                lambda text=text: Vocabulary.from_json(text),
-                ValueError,
-                "this is no vocabulary .*give what Vocabulary.to",
-            )
-            for text in ("{}", "[]", "no json", '{"version": "1.0"}')
-        ),
+        (lambda: Vocabulary.from_json("no json"), ValueError, "this is no vocabulary .*give what Vocabulary.to_json"),
+        (lambda: Vocabulary.from_json("[]"), ValueError, "this is no vocabulary"),
+        (lambda: Vocabulary.from_json('{"version": "1.0"}'), ValueError, "this is no vocabulary"),
         (lambda: Vocabulary.of_words(TEXTS).encode(5), TypeError, "must be a str, got int"),
         (lambda: Vocabulary.of_words("flood closes"), TypeError, r"got one; use \['flood closes'\]"),
         (lambda: Vocabulary.of_words(["flood closes bridge"]).decode([7]), ValueError, r"0\.\.6, got 7"),
@@ -201,10 +192,8 @@ def test_ids_come_from_the_vocabulary(words: Vocabulary) -> None:
         assert (vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id, vocabulary.unknown_id) == (1, 2, 2, 3)
         assert vocabulary.unknown_words("storm closes bridge") == ["storm"]
         assert vocabulary.decode([2, 4, 5, 2, 1]) == "flood closes"
-        examples = encode_pairs(
-            [Pair("flood closes bridge", "flood"), Pair("flood", "closes bridge")], vocabulary, 9, 9
-        )
-        batch = examples.batch([1, 0])
+        pairs = [Pair("flood closes bridge", "flood"), Pair("flood", "closes bridge")]
+        batch = encode_pairs(pairs, vocabulary, 9, 9).batch([1, 0])
         assert batch.src.tolist() == [[4, 1, 1], [4, 5, 6]]
         assert batch.decoder_input.tolist() == [[2, 5, 6], [2, 4, 1]]
         assert batch.labels.tolist() == [[5, 6, 2], [4, 2, 1]]

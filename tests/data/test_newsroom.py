@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 from nltk.stem.porter import PorterStemmer
 
-from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.newsroom import (
     AFTER,
     BEFORE,
@@ -25,8 +24,6 @@ from tfm_lib.data.newsroom import (
     read_slots,
     words,
 )
-from tfm_lib.pretrained import newsroom_model
-from tfm_lib.writing.decoding import greedy
 
 ROOM = make_newsroom(seed=0, train=4000, dev=300, test=600)
 # Every event, thing and phrasing, with one choice of the rest.
@@ -231,13 +228,3 @@ def test_one_wrong_slot_is_seen_in_every_event() -> None:
     for story, slot in product(PLAIN, SLOTS):
         summary = story.summary.replace(story.slots[slot], "elsewhere")
         assert read_slots(summary, story.event) == story.slots | {slot: "elsewhere"}
-
-
-def test_the_shipped_model_writes_headlines():
-    """It was trained elsewhere; here it shows on 60 test stories that it came whole."""
-    model, vocabulary = newsroom_model()
-    stories = make_newsroom(train=1, dev=1, test=60).test
-    src = pad_rows([vocabulary.encode(story.article) for story in stories])
-    written = [vocabulary.decode(row) for row in greedy(model, src, 16).tolist()]
-    assert not model.training
-    assert sum(text == story.summary for text, story in zip(written, stories, strict=True)) >= 51  # 85 %

@@ -28,14 +28,10 @@ def test_it_runs_under_current_numpy_and_pandas(d2l):
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_masked_softmax(lengths, d2l):
-    scores = torch.randn(2, 3, 4)
-    assert torch.allclose(masked_softmax(scores, lengths), d2l.masked_softmax(scores.clone(), lengths), atol=1e-6)
-
-
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_dot_product_attention(lengths, d2l):
+def test_attention(lengths, d2l):
     query, key, value = torch.randn(2, 3, 5), torch.randn(2, 4, 5), torch.randn(2, 4, 6)
+    scores = query @ key.mT
+    assert torch.allclose(masked_softmax(scores, lengths), d2l.masked_softmax(scores.clone(), lengths), atol=1e-6)
     mask = None if lengths is None else length_mask(lengths, 4).squeeze(1)
     reference = d2l.DotProductAttention(dropout=0.0)(query, key, value, lengths)
     assert torch.allclose(attention(query, key, value, mask), reference, atol=1e-6)
@@ -43,6 +39,7 @@ def test_dot_product_attention(lengths, d2l):
 
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_additive_attention(lengths, d2l):
+    """Two matrices and a vector, without a bias, which the softmax would lose; the widths may differ."""
     ours, theirs = AdditiveAttention(5, 7, 8), d2l.AdditiveAttention(num_hiddens=8, dropout=0.0)
     query, key, value = torch.randn(2, 3, 5), torch.randn(2, 4, 7), torch.randn(2, 4, 6)
     theirs(query, key, value, lengths)  # its lazy layers get their sizes

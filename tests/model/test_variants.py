@@ -212,13 +212,12 @@ def test_a_model_built_on_the_meta_device_takes_its_weights_and_is_whole(tied):
 def test_no_mask_of_the_source_hides_nothing_and_a_forgotten_one_never_means_that():
     model, src, tgt = small(), random_ids(2, 5), random_ids(2, 4)
     src[0, 3:] = model.config.pad_id
-    nothing_hidden = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    shown = torch.ones(2, 1, 1, 5, dtype=torch.bool)
     memory = model.encode(src, None)
-    assert torch.allclose(memory, model.encode(src, nothing_hidden))
-    assert torch.allclose(
-        model.decode(tgt, memory, src_mask=None), model.decode(tgt, memory, src_mask=nothing_hidden), atol=1e-6
-    )
-    assert torch.allclose(Writer(model, src, 4, None).memory, memory) and not torch.equal(model.encode(src), memory)
+    assert torch.allclose(memory, model.encode(src, shown)) and not torch.equal(model.encode(src), memory)
+    logits = model.decode(tgt, memory, src_mask=None)
+    assert torch.allclose(logits, model.decode(tgt, memory, src_mask=shown), atol=1e-6)
+    assert torch.allclose(Writer(model, src, 4, None).memory, memory)
     with pytest.raises(TypeError, match="src_mask"):
         model.decode(tgt, memory)
     with pytest.raises(TypeError, match="a mask must be a boolean tensor.*got str"):

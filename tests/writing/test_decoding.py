@@ -170,23 +170,15 @@ def test_a_compiled_decoder_writes_the_same():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.005)])
-def test_half_precision_writes_the_same_where_the_best_two_differ(dtype, tolerance):
-    """The logits are within the tolerance, in standard deviations, of float32's from the same weights."""
-    checked = 0
+def test_half_precision_gives_nearly_the_logits_of_full_precision(dtype, tolerance):
+    """The tolerance is in standard deviations."""
     for seed in range(4):
         half = randomize(small(vocab_size=8), seed).to(dtype)
-        torch.manual_seed(seed)
         src = random_ids(9, 7, high=8)
         tokens, writer = greedy(half, src, 8), Writer(half, src, 8)
         logits = torch.stack([writer.next_logits(token) for token in before(tokens).unbind(1)], dim=1).float()
         exact = copy.deepcopy(half).float()(src, before(tokens))
-        bound = tolerance * exact.std()
-        assert (logits - exact).abs().max() < bound
-        best, second = exact.topk(2).values.unbind(-1)
-        clear = (best - second > 2 * bound) & ~after_the_end(tokens, eos_id=2)
-        assert torch.equal(tokens[clear], exact.argmax(-1)[clear])
-        checked += clear.sum()
-    assert checked > 20
+        assert (logits - exact).abs().max() < tolerance * exact.std()
 
 
 def test_sampling_repeats_and_leaves_the_global_random_state_alone():
@@ -237,14 +229,13 @@ def test_a_mask_that_is_given_decides_alone_what_is_hidden(pad_id):
     nothing_hidden = torch.ones(3, 1, 1, 4, dtype=torch.bool)
     tokens = greedy(model, src, 8, keep)
     assert torch.equal(tokens, greedy(model, shown, 8, nothing_hidden))
+    assert torch.equal(tokens, greedy(model, src, 8, keep[:1])), "one for all"
     assert not torch.equal(tokens, greedy(model, src, 8))
     drawn = [sample(model, *call, generator=seeded()) for call in ((src, 8, keep), (shown, 8, nothing_hidden))]
     assert torch.equal(*drawn)
     log_probs = token_log_probs(model, src, tokens, keep)
     assert torch.allclose(log_probs, token_log_probs(model, shown, tokens, nothing_hidden))
     assert not torch.allclose(log_probs, token_log_probs(model, src, tokens))
-    one_for_all = keep[:1]
-    assert torch.equal(greedy(model, src, 8, one_for_all), tokens)
 
 
 @pytest.mark.parametrize("rows", [[1, 0, 2], [2, 2, 0], [1]])

@@ -206,12 +206,6 @@ def test_one_tokenizer_for_a_whole_table_which_says_so() -> None:
     assert table.to_dict()["rouge counts"] == "Unicode words, characters where a script has no blanks"
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_progress_is_shown_only_where_it_is_asked_for(progress, capsys):
-    evaluate(["a", "b"], SPLITS, progress=progress)
-    assert ("scoring" in capsys.readouterr().err) == progress
-
-
 def test_there_is_one_summary_for_each_reference_and_story() -> None:
     for scorer in (score, slot_accuracy):
         for texts, references in ((["a"], ["a", "b"]), ([], [])):
