@@ -157,7 +157,7 @@ class Decoder(nn.Module):
         memory_mask: Tensor | None = None,
         cache: Past | None = None,
     ) -> Tensor:
-        length = ids.shape[1]
+        length = ids.shape[-1]
         past = 0
         positions = Positions.counted(length, length, device=ids.device)
         if cache is not None:
