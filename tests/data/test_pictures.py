@@ -13,7 +13,6 @@ from tfm_lib.data.pictures import CAPTIONS, COLORS, SEEN, SHAPES, SIDE, SIZES, U
 from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import pictures
 from tfm_lib.pretrained.pictures import (
-    GatedCrossAttention,
     VisionTransformer,
     describe,
     patches,
@@ -40,10 +39,6 @@ def random(*shape, seed=0):
 @pytest.mark.parametrize("script", SHARED, ids=["benchmark", "package"])
 def test_the_lesson_defines_what_was_trained_and_what_ships(script):
     assert_same("18_pictures_and_text", script, SHARED[script])
-
-
-# ----------------------------------------------------------------------------------------------------
-# Pictures
 
 
 def test_held_out_captions_are_new_and_each_of_their_words_and_pairs_of_words_is_not():
@@ -80,26 +75,12 @@ def test_no_two_shapes_are_alike_and_none_touches_the_edge():
             assert (whole[1] < 0.5).sum() == (drawn[one][1] < 0.5).sum()
 
 
-def test_pictures_are_drawn_anew_and_repeat_with_their_seed():
-    one, other, again = (make_pictures(SEEN[:4], torch.Generator().manual_seed(seed)) for seed in (0, 1, 0))
-    assert torch.equal(one, again) and not torch.equal(one, other)
-    assert one.shape == (4, 3, SIDE, SIDE) and one.min() >= 0 and one.max() <= 1
-
-
-def test_patches_by_hand_and_as_unfold_has_them():
-    assert patches(torch.arange(16).view(1, 1, 4, 4), 2)[0].tolist() == [
-        [0, 1, 4, 5],
-        [2, 3, 6, 7],
-        [8, 9, 12, 13],
-        [10, 11, 14, 15],
-    ]
-    some = random(2, 3, 24, 24)
+def test_pictures_repeat_with_their_seed_and_their_patches_are_those_of_unfold():
+    some, other, again = (make_pictures(SEEN[:4], torch.Generator().manual_seed(seed)) for seed in (0, 1, 0))
+    assert torch.equal(some, again) and not torch.equal(some, other)
+    assert some.shape == (4, 3, SIDE, SIDE) and some.min() >= 0 and some.max() <= 1
     theirs = nn.functional.unfold(some, 6, stride=6).transpose(1, 2)  # (B, P, C * 36)
     assert torch.equal(patches(some), theirs)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Eyes
 
 
 def test_the_eye_is_torchvisions():
@@ -140,10 +121,6 @@ def test_without_places_the_order_of_patches_is_not_seen():
         torch.testing.assert_close(eye(some.roll(6, 2))[:, 0], eye(some)[:, 0], rtol=0, atol=1e-5)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Towers and gates
-
-
 def test_the_contrastive_loss_by_hand():
     one = torch.eye(2)
     other = torch.tensor([[0.8, 0.6], [0.28, 0.96]])
@@ -172,20 +149,6 @@ def test_shut_gates_are_the_text_model_to_the_last_bit_and_open_gates_learn():
         assert (describer(tokens, memory) - alone).abs().max() > 1e-3
         describer.turned = 0.0
         assert torch.equal(describer(tokens, memory), alone)
-
-
-def test_a_gate_by_hand():
-    look = GatedCrossAttention(4, 2, 8).eval()
-    x, memory = random(1, 2, 4), random(1, 3, 4, seed=1)
-    with torch.no_grad():
-        look.gates.copy_(torch.tensor([0.5, -2.0]))
-        seen = x + torch.tensor(0.5).tanh() * look.cross_attention(look.attention_norm(x), memory, memory)
-        wanted = seen - torch.tensor(2.0).tanh() * look.feed_forward(look.network_norm(seen))
-        torch.testing.assert_close(look(x, memory), wanted)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What ships
 
 
 def test_what_ships_scores_as_its_record_says(shipped):

@@ -73,6 +73,6 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
 
 def with_rules(settings: dict) -> dict:
     """The settings of a search as our functions take them: what `generate` names one by one is one `rules`."""
-    names = [field.name for field in fields(Rules)]
-    rest = {name: value for name, value in settings.items() if name not in names}
-    return rest | {"rules": Rules(**{name: settings[name] for name in names if name in settings})}
+    names = {field.name for field in fields(Rules)} & settings.keys()
+    rules = Rules(**{name: settings[name] for name in names})
+    return {name: value for name, value in settings.items() if name not in names} | {"rules": rules}

@@ -27,6 +27,7 @@ def two_models() -> tuple[whole.Transformer, Transformer]:
     with torch.no_grad():
         for parameter in package.parameters():  # biases of 0 and norms of 1 would hide a part that is left out
             parameter.add_(0.1 * torch.randn_like(parameter))
+    assert sum(p.numel() for p in file.parameters()) == sum(p.numel() for p in package.parameters()), "tied as well"
     file.load_state_dict(package.state_dict())
     return file.double().eval(), package.double().eval()
 
@@ -51,31 +52,18 @@ def test_padding_of_the_source_changes_nothing_and_no_position_sees_the_future()
     assert not torch.allclose(changed[:, 2:], logits[:, 2:])
 
 
-def test_both_sides_and_the_output_share_one_table():
-    model = whole.Transformer(40)
-    assert model.output.weight is model.encoder.embedding.tokens.weight is model.decoder.embedding.tokens.weight
-    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in two_models()[1].parameters())
-
-
-def test_its_pairs_are_those_of_the_course():
+def test_it_learns_all_ten_summaries_of_the_course(capsys):
     assert list(zip(whole.ARTICLES, whole.SUMMARIES, strict=True)) == TEN_PAIRS
-
-
-def test_it_learns_all_ten_summaries(capsys):
     whole.main()
     printed = capsys.readouterr().out.splitlines()
     assert printed[-10:] == [f"right: {summary}" for _, summary in TEN_PAIRS]
 
 
-def test_it_needs_torch_and_nothing_of_the_course():
+def test_it_needs_torch_and_nothing_of_the_course_and_is_short():
     imports = [node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module for node in imports if isinstance(node, ast.ImportFrom)}
     assert {module.partition(".")[0] for module in modules} == {"itertools", "math", "torch"}
-
-
-def test_it_reads_on_a_few_screens_whose_lines_nothing_cuts_off():
     lines = SOURCE.splitlines()
-    pairs = 2 * len(TEN_PAIRS)
-    assert max(map(len, lines)) <= COLUMNS
-    assert sum(bool(line.strip()) for line in lines) - pairs <= 160
+    assert max(map(len, lines)) <= COLUMNS, "a page would cut it off"
+    assert sum(bool(line.strip()) for line in lines) - 2 * len(TEN_PAIRS) <= 160, "a few screens"

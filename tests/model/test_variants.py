@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from tests.model.test_model import random_ids, small
-from tests.writing.test_beam_search import plain_beam_search, to_lists
+from tests.writing.test_beam_search import assert_plain
 from tests.writing.test_decoding import lively
 from tfm_lib.attention import MultiHeadAttention, Positions
 from tfm_lib.layers import EncoderLayer
 from tfm_lib.masks import causal_mask, explicit_mask, padding_mask
 from tfm_lib.model import Transformer
-from tfm_lib.writing.beam import beam_hypotheses, search
+from tfm_lib.writing.beam import search
 from tfm_lib.writing.decoding import DecoderCache, KeyValueCache, Writer, after_the_end, write
 from tfm_lib.writing.next_token import NO_RULES
 
@@ -83,16 +83,11 @@ def test_a_variant_is_no_plain_attention_and_decodes_over_the_cache_as_without(v
     src[1, 4:] = 0
     mask = padding_mask(src, 0)
     whole = model(src, tgt)
-    if variant is Grouped:  # the same as keys and values that every two heads have in common
-        for mine, other in zip(model.modules(), plain.modules(), strict=True):
-            if isinstance(mine, Grouped):
-                for name in ("key_proj", "value_proj"):
-                    narrow, wide = getattr(mine, name), getattr(other, name)
-                    wide.weight = nn.Parameter(narrow.weight.view(2, 4, 16).repeat_interleave(2, dim=0).flatten(0, 1))
-                    wide.bias = nn.Parameter(narrow.bias.view(2, 4).repeat_interleave(2, dim=0).flatten())
-    shapes = {name: p.shape for name, p in plain.state_dict().items()}
-    kept = {name: p for name, p in model.state_dict().items() if p.shape == shapes.get(name)}
-    plain.load_state_dict(kept, strict=False)
+    weights = {name: p for name, p in model.state_dict().items() if "prefix" not in name}
+    for name, wide in plain.state_dict().items():
+        if weights[name].shape != wide.shape:  # keys and values that every two heads have in common
+            weights[name] = weights[name].unflatten(0, (2, 4)).repeat_interleave(2, dim=0).flatten(0, 1)
+    plain.load_state_dict(weights)
     assert torch.allclose(plain(src, tgt), whole, atol=1e-10) == (variant is Grouped)
     memory = model.encode(src)
     for cut in ([1] * 7, [3, 4], [2, 1, 4], [7]):
@@ -107,12 +102,7 @@ def test_beam_search_over_a_variant_is_the_plain_one(variant):
     for seed in range(8):
         model, src = built(variant, seed), random_ids(3, 6, high=8)
         src[1, 3:] = 0
-        tokens, scores = beam_hypotheses(model, src, 6, num_beams=3)
-        for i, row in enumerate(src):
-            mine, plain = to_lists(tokens[i], scores[i], model.config), plain_beam_search(model, row, 6, num_beams=3)
-            assert [text for _, text in mine] == [text for _, text in plain]
-            assert [score for score, _ in mine] == pytest.approx([score for score, _ in plain], abs=1e-8)
-            lengths |= {len(text) for _, text in mine}
+        lengths |= {len(text) for texts in assert_plain(model, src, 6, num_beams=3) for _, text in texts}
     assert len(lengths) > 2
 
 
@@ -222,13 +212,12 @@ def test_a_model_built_on_the_meta_device_takes_its_weights_and_is_whole(tied):
 def test_no_mask_of_the_source_hides_nothing_and_a_forgotten_one_never_means_that():
     model, src, tgt = small(), random_ids(2, 5), random_ids(2, 4)
     src[0, 3:] = model.config.pad_id
-    nothing_hidden = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    shown = torch.ones(2, 1, 1, 5, dtype=torch.bool)
     memory = model.encode(src, None)
-    assert torch.allclose(memory, model.encode(src, nothing_hidden))
-    assert torch.allclose(
-        model.decode(tgt, memory, src_mask=None), model.decode(tgt, memory, src_mask=nothing_hidden), atol=1e-6
-    )
-    assert torch.allclose(Writer(model, src, 4, None).memory, memory) and not torch.equal(model.encode(src), memory)
+    assert torch.allclose(memory, model.encode(src, shown)) and not torch.equal(model.encode(src), memory)
+    logits = model.decode(tgt, memory, src_mask=None)
+    assert torch.allclose(logits, model.decode(tgt, memory, src_mask=shown), atol=1e-6)
+    assert torch.allclose(Writer(model, src, 4, None).memory, memory)
     with pytest.raises(TypeError, match="src_mask"):
         model.decode(tgt, memory)
     with pytest.raises(TypeError, match="a mask must be a boolean tensor.*got str"):

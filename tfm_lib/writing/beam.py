@@ -57,14 +57,23 @@ class Hypotheses(NamedTuple):
 
 
 def beam_search(
-    model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding", **settings: Any
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: SourceMask = "padding",
+    *,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
 ) -> Tensor:
-    """The best text that beam search finds: src (B, S) -> new tokens (B, up to max_new_tokens), as from `greedy`.
-
-    It is the first one of `beam_hypotheses`, which takes the same settings.
-    """
-    tokens, _ = beam_hypotheses(model, src, max_new_tokens, src_mask, **settings)
-    best = tokens[:, 0]  # (B, T)
+    """The first text of `beam_hypotheses`, which says how it is found: src (B, S) -> new tokens, as from `greedy`."""
+    settings: dict[str, Any] = {
+        "num_beams": num_beams,
+        "length_penalty": length_penalty,
+        "early_stopping": early_stopping,
+    }
+    best = beam_hypotheses(model, src, max_new_tokens, src_mask, rules=rules, **settings).tokens[:, 0]  # (B, T)
     return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
 
 

@@ -83,8 +83,7 @@ def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor
     written[:, 0] = token
     for length in range(1, max_new_tokens + 1):
         logits = writer.next_logits(token)
-        if rules != NO_RULES:
-            logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
+        logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
         token = written[writer.source, length] = choose(logits)
         ended = token == writer.eos_id
         if ended.any():  # rows that have ended leave the batch

@@ -11,11 +11,12 @@ import numpy as np
 
 # By the first word of their letters' names. Unicode Standard Annex 29, section 4, lists such scripts.
 WITHOUT_BLANKS = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
+DRAWS = 2000  # of the paired bootstrap
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What counts as a word: `split` gives them, `name` says so in a table."""
+    """What counts as a word: `split` finds them, `name` describes them in a table."""
 
     name: str
     split: Callable[[str], list[str]]
@@ -107,11 +108,7 @@ def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[
 
 
 def lead(
-    summaries: Sequence[str],
-    baseline: Sequence[str],
-    references: Sequence[str],
-    tokenizer: Tokenizer,
-    draws: int = 2000,
+    summaries: Sequence[str], baseline: Sequence[str], references: Sequence[str], tokenizer: Tokenizer
 ) -> tuple[float, float, float]:
     """How far the ROUGE-L of summaries is above that of a baseline on the same texts, and the 95 % interval of it.
 
@@ -121,6 +118,6 @@ def lead(
     """
     ours, theirs = (f1_scores(texts, references, ["rougeL"], tokenizer)["rougeL"] for texts in (summaries, baseline))
     differences = np.subtract(ours, theirs)
-    drawn = np.random.default_rng(0).integers(len(references), size=(draws, len(references)))
+    drawn = np.random.default_rng(0).integers(len(references), size=(DRAWS, len(references)))
     low, high = np.quantile(differences[drawn].mean(1), [0.025, 0.975])
     return float(differences.mean()), float(low), float(high)
