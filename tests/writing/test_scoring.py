@@ -7,6 +7,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from tests.model.test_model import small
@@ -239,3 +241,40 @@ def test_a_lead_is_the_mean_difference_and_its_interval_that_of_drawn_pairs():
     assert low < mean < high
     assert lead(ours, ours, references, ENGLISH) == (0, 0, 0), "pair by pair there is no difference"
     assert lead(ours[1:2], theirs[1:2], references[1:2], ENGLISH) == pytest.approx((0.5, 0.5, 0.5))
+
+
+CHINESE = [
+    Pair(f"{place}发生火灾。烧毁了{n}间房屋。消防队长说没有人受伤。", f"{place}火灾烧毁{n}间房屋")
+    for n, place in enumerate(("东京", "武汉", "成都"), 13)
+]
+
+
+def test_baselines_of_a_script_without_blanks_are_no_whole_articles():
+    """Every article was one word: the first word was all of it, and every article's nearest one the first."""
+    base = Baselines(CHINESE, CHINESE)
+    texts = base.summarize([pair.article.replace("。", "、") for pair in CHINESE])
+    assert 1 < base.k < 20 and [len(text) for text in texts[f"first {base.k} words"]] != [
+        len(p.article) for p in CHINESE
+    ]
+    assert texts["nearest training article"] == [pair.summary for pair in CHINESE]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("می\u200cخواهم بروم", ["میخواهم", "بروم"]),  # noqa: RUF001 (a joiner inside of a word)
+        ("क्\u200dष है", ["क्ष", "है"]),
+        ("ไป\u200bบ้าน", ["ไ", "ป", "บ", "้", "า", "น"]),
+        ("Ärger, 中文!", ["ärger", "中", "文"]),
+    ],
+)
+def test_joiners_stand_inside_of_words_and_a_zero_width_space_between(text, words):
+    assert ANY_LANGUAGE.split(text) == words
+
+
+@given(st.text(alphabet="aä中文 ,.\u200c\u200b'ก้", max_size=20))
+def test_pieces_are_the_text_again_and_hold_a_word_each(text):
+    pieces = ANY_LANGUAGE.pieces(text)
+    assert "".join(pieces) == text
+    words = [word for piece in pieces for word in ANY_LANGUAGE.split(piece)]
+    assert words == ANY_LANGUAGE.split(text) and all(len(ANY_LANGUAGE.split(piece)) <= 1 for piece in pieces)

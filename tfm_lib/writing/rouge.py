@@ -11,15 +11,23 @@ import numpy as np
 
 # By the first word of their letters' names. Unicode Standard Annex 29, section 4, lists such scripts.
 WITHOUT_BLANKS = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
+ZERO_WIDTH_SPACE = "\u200b"  # it parts words where a script shows no blanks
 DRAWS = 2000  # of the paired bootstrap
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What counts as a word: `split` finds them, `name` describes them in a table."""
+    """What counts as a word: `split` finds them for ROUGE, `name` describes them in a table.
+
+    words: those by which the baselines compare articles. pieces: a text cut before each of its words, which joined by
+    `between` is the text again, so that the first ten words of a Chinese article are ten characters and not all of it.
+    """
 
     name: str
     split: Callable[[str], list[str]]
+    words: Callable[[str], list[str]]
+    pieces: Callable[[str], list[str]]
+    between: str
 
     def tokenize(self, text: str) -> list[str]:
         """The words of a text; of one without any, such as "?!", what stands between blanks: it equals itself, too."""
@@ -31,9 +39,24 @@ def unicode_words(text: str) -> list[str]:
     return "".join(map(_spaced, unicodedata.normalize("NFKC", text.casefold()))).split()
 
 
+def unicode_pieces(text: str) -> list[str]:
+    """A text cut before each word, as `unicode_words` has them; signs and blanks stay with the word before them."""
+    pieces, within = [""], False
+    for character in text:
+        spaced = _spaced(character)
+        if len(spaced) > 1 or (spaced not in ("", " ") and not within):
+            pieces.append("")
+        pieces[-1] += character
+        within = within if spaced == "" else len(spaced) == 1 and spaced != " "
+    return [pieces[0] + pieces[1], *pieces[2:]] if len(pieces) > 1 else pieces
+
+
 @cache
 def _spaced(character: str) -> str:
-    if unicodedata.category(character)[0] not in "LMN":
+    category = unicodedata.category(character)
+    if category == "Cf" and character != ZERO_WIDTH_SPACE:
+        return ""  # joiners, which stand inside of words of Persian and Hindi
+    if category[0] not in "LMN":
         return " "
     script = unicodedata.name(character, "").split("-")[0].split(" ")[0]
     return f" {character} " if script in WITHOUT_BLANKS else character
@@ -55,8 +78,13 @@ def english_words(text: str) -> list[str]:
     return _rouge_score_tokenizer()(text)
 
 
-ENGLISH = Tokenizer("words stemmed as English", english_words)
-ANY_LANGUAGE = Tokenizer("Unicode words, characters where a script has no blanks", unicode_words)
+def _between_blanks(text: str) -> list[str]:
+    return text.lower().split()
+
+
+ENGLISH = Tokenizer("words stemmed as English", english_words, _between_blanks, str.split, between=" ")
+NAME = "Unicode words, characters where a script has no blanks"
+ANY_LANGUAGE = Tokenizer(NAME, unicode_words, unicode_words, unicode_pieces, between="")
 
 
 def f1_scores(

@@ -62,31 +62,32 @@ def slot_accuracy(summaries: Sequence[str], stories: Sequence[Story]) -> dict[st
     }
 
 
-def first_words(article: str, k: int) -> str:
+def first_words(article: str, k: int, tokenizer: Tokenizer = ENGLISH) -> str:
     """The first `k` words of an article."""
-    return " ".join(article.split()[:k])
+    return tokenizer.between.join(tokenizer.pieces(article)[:k]).strip()
 
 
 def choose_k(dev: Sequence[Pair], tokenizer: Tokenizer | None = None) -> int:
     """How many first words of an article make the summary of the highest ROUGE-L on these pairs."""
-    split = cache((tokenizer or tokenizer_for(pair.summary for pair in dev)).split)
-    longest = max(len(pair.summary.split()) for pair in dev)
-    results = [rouge_l_of_beginnings(pair.summary, pair.article.split()[:longest], split) for pair in dev]
+    tokenizer = tokenizer or tokenizer_for(pair.summary for pair in dev)
+    split, pieces = cache(tokenizer.split), tokenizer.pieces
+    longest = max(len(pieces(pair.summary)) for pair in dev)
+    results = [rouge_l_of_beginnings(pair.summary, pieces(pair.article)[:longest], split) for pair in dev]
     return max(range(1, longest + 1), key=lambda k: fmean(rouge_l[min(k, len(rouge_l) - 1)] for rouge_l in results))
 
 
-def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[str]:
+def nearest_summaries(train: Sequence[Pair], articles: Sequence[str], tokenizer: Tokenizer = ENGLISH) -> list[str]:
     """For each article, the summary of the training article that is nearest: TF-IDF, cosine, of equals the first.
 
     Weights are (1 + ln count) * ln(training articles / those with the word). Source: Manning et al. 2008,
     "Introduction to Information Retrieval", sections 6.2 to 6.4.
     """
-    return list(map(_nearest(train), articles))
+    return list(map(_nearest(train, tokenizer), articles))
 
 
-def _nearest(train: Sequence[Pair]) -> Callable[[str], str]:
+def _nearest(train: Sequence[Pair], tokenizer: Tokenizer) -> Callable[[str], str]:
     """Weigh the training articles, once; give back a function that finds the nearest one's summary."""
-    bags = [Counter(pair.article.lower().split()) for pair in train]
+    bags = [Counter(tokenizer.words(pair.article)) for pair in train]
     containing = Counter(word for bag in bags for word in bag)
     idf = {word: math.log(len(bags) / n) for word, n in containing.items()}
     entries = defaultdict(list)  # for each word, the articles with it, and its weight in them
@@ -99,7 +100,7 @@ def _nearest(train: Sequence[Pair]) -> Callable[[str], str]:
 
     def nearest(article: str) -> str:
         similarity = np.zeros(len(bags))
-        for word, n in Counter(article.lower().split()).items():
+        for word, n in Counter(tokenizer.words(article)).items():
             if word in index:
                 rows, weights = index[word]
                 similarity[rows] += (1 + math.log(n)) * idf[word] * weights
@@ -144,12 +145,12 @@ class Baselines:
         self.tokenizer = tokenizer_for(pair.summary for pair in train)
         self.k = choose_k(dev, self.tokenizer)
         self.most_frequent = Counter(pair.summary for pair in train).most_common(1)[0][0]  # of equals the first
-        self.nearest = _nearest(train)
+        self.nearest = _nearest(train, self.tokenizer)
 
     def summarize(self, articles: Sequence[str]) -> dict[str, list[str]]:
         """The summaries of each baseline, by its name."""
         return {
-            f"first {self.k} words": [first_words(article, self.k) for article in articles],
+            f"first {self.k} words": [first_words(article, self.k, self.tokenizer) for article in articles],
             "most frequent summary": [self.most_frequent] * len(articles),
             "nearest training article": list(map(self.nearest, articles)),
         }
