@@ -52,6 +52,8 @@ def text(random: Random, lines: bool) -> str:
 def table(random: Random, rows: list[dict], names: list[str]) -> str:
     """As the csv module writes it, with Excel's first line, blank rows and more columns now and then."""
     out, mark = io.StringIO(), random.choice(",;\t|")
+    if any("\t" in row[name] for row in rows for name in names):
+        mark = random.choice(",;|")  # a cell with both a tab and a line's end might as well be two rows of tabs
     end = random.choice(["\n", "\r\n", "\r"])
     quoting = csv.QUOTE_ALL  # else the module quotes no \n in a cell where rows end in \r
     if end != "\r":
