@@ -36,12 +36,12 @@ def write_whole(path: Path, content: bytes) -> None:
         part.replace(path)
     except OSError as error:
         fix = FIXES.get(error.errno or 0, "write elsewhere").format(size=len(content) / 2**20)
-        kept = "what was there is kept; " if path.is_file() else ""
-        raise OSError(f"can't write {path} ({error.strerror}); {kept}{fix}") from error
+        old = "what was there is kept; " if path.is_file() else ""
+        raise OSError(f"can't write {path} ({error.strerror}); {old}{fix}") from error
     finally:
         with suppress(OSError):  # after the rename there is none
             part.unlink()
-    for other in path.parent.glob(f".{escape(path.name)}.*.part"):
+    for abandoned in path.parent.glob(f".{escape(path.name)}.*.part"):
         with suppress(OSError):  # it may end in this moment
-            if time.time() - other.stat().st_mtime > LEFT_BEHIND:
-                other.unlink()
+            if time.time() - abandoned.stat().st_mtime > LEFT_BEHIND:
+                abandoned.unlink()
