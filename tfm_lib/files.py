@@ -22,8 +22,7 @@ LEFT_BEHIND = 3600.0  # seconds after which a temporary file belongs to a proces
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it: at any moment there is the old one or the new one, whole.
 
-    Several processes may write the same file: the last one stays. Raises OSError, with the fix, if it can't be
-    written; the old file is then kept.
+    Of several processes that write it the last one wins. Raises OSError, with the fix; the old file is then kept.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

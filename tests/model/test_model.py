@@ -1,6 +1,5 @@
 """The whole model: equal to nn.Transformer, without leaks, tied, and sane at the start."""
 
-import re
 from dataclasses import FrozenInstanceError, asdict
 from math import log, sqrt
 
@@ -188,6 +187,7 @@ def test_the_configuration_is_the_papers_and_frozen():
         config.d_model = 3
     with pytest.raises(TypeError):
         TransformerConfig(30)  # all is given by name
+    TransformerConfig(vocab_size=5, d_model=15, num_heads=5, positions="learned")  # which may be odd
 
 
 @pytest.mark.parametrize(
@@ -212,15 +212,6 @@ def test_the_configuration_is_the_papers_and_frozen():
 def test_a_configuration_that_cannot_be_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         TransformerConfig(**{**SMALL, **changes})
-
-
-@pytest.mark.parametrize(("d_model", "heads"), [(10, 3), (9, 3), (21, 7), (22, 7), (1, 1), (7, 8), (2, 3)])
-def test_the_fix_of_a_wrong_width_works_at_once(d_model, heads):
-    with pytest.raises(ValueError) as error:
-        TransformerConfig(vocab_size=5, d_model=d_model, num_heads=heads)
-    [width] = re.findall(r"(?:choose for example d_model=|use )(\d+)", str(error.value))
-    TransformerConfig(vocab_size=5, d_model=int(width), num_heads=heads)
-    TransformerConfig(vocab_size=5, d_model=15, num_heads=5, positions="learned")  # which may be odd
 
 
 @pytest.mark.parametrize(

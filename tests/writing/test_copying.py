@@ -88,13 +88,6 @@ def test_probabilities_are_those_of_a_plain_loop_and_sum_to_one(src, tgt, paddin
     assert torch.allclose(logits.log_softmax(-1), logits), "as logits, they are their own log-softmax"
 
 
-def test_a_mixture_by_hand():
-    """Half is copied; word 1 stands twice in the source, and its weights add up; word 0 stands nowhere."""
-    logits = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
-    mixed = log_mixture(logits, torch.zeros(1, 1, 1), torch.tensor([[[0.1, 0.7, 0.2]]]), torch.tensor([[1, 2, 1]]))
-    assert torch.allclose(mixed.exp(), torch.tensor([[[0.25, 0.125 + 0.15, 0.125 + 0.35]]]))
-
-
 def test_with_the_gate_shut_it_is_the_plain_model():
     plain, model = randomize(small()).eval(), randomize(copying()).eval()
     src, tgt = ragged(high=30), random_ids(5, 4)
