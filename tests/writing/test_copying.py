@@ -188,9 +188,9 @@ def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_co
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
 def test_it_is_written_with_as_without_the_cache(settings):
-    for seed in range(4):
+    for seed in range(3):
         model, src = lively_copying(seed), ragged(seed=seed)
-        assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
+        assert torch.equal(greedy(model, src, 8), plain_greedy(model, src, 8))
         assert_plain(model, src, 8, **settings)
 
 
