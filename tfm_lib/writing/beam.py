@@ -126,10 +126,8 @@ def search(
         log_probs = rules.forbid(log_probs, texts, writer.eos_id, length == max_new_tokens)
         if length == 1:
             totals = torch.zeros_like(log_probs[:, :1])  # (b, beams): a start token is certain
-            finished = Hypotheses(
-                texts.new_zeros(len(texts), num_beams, max_new_tokens),
-                totals.new_full((len(texts), num_beams), -torch.inf),
-            )
+            shape = (len(texts), num_beams)
+            finished = Hypotheses(texts.new_zeros(*shape, max_new_tokens), totals.new_full(shape, -torch.inf))
         totals, rows, tokens = _best_continuations(totals, log_probs, 2 * num_beams)  # (b, 2 * num_beams) each
         longer = torch.cat([texts[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
         ended = (tokens == writer.eos_id) | (length == max_new_tokens)
