@@ -54,8 +54,8 @@ def attention(
 def _attention_by_any_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float) -> Tensor:
     """The same where a kernel may give NaN for a query that may attend to nothing, in its output or its gradient.
 
-    Such a query may attend to everything, and its result is thrown away. The CPU's kernels need no such help, and it
-    is not free. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
+    Such a query attends to everything, and its result is thrown away. The CPU's kernels need no such help, which costs
+    time. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
     """
     nothing_seen = ~mask.any(-1, keepdim=True)
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | nothing_seen, dropout_p=dropout)
@@ -141,9 +141,8 @@ class MultiHeadAttention(nn.Module):
     With a cache, key and value are those that it has not seen: there may be none of them, S = 0.
     causal hides the future: the queries are the last T positions of all keys, the cached ones included.
     positions are passed to `attend`, which variants replace. dropout acts on the attention weights; it is off by
-    default, as in the paper (section 5.4). Raises ValueError where num_heads does not divide d_model, or dropout is
-    not in [0, 1).
-    Source: Vaswani et al. 2017, section 3.2.2.
+    default, as in the paper (section 5.4). Raises ValueError where num_heads does not divide d_model, or for a dropout
+    outside [0, 1). Source: Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:

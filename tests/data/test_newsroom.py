@@ -2,22 +2,20 @@
 
 from collections import Counter
 from hashlib import sha256
+from inspect import signature
 from itertools import product
 
 import pytest
 from nltk.stem.porter import PorterStemmer
 
+from tfm_lib.data import newsroom
 from tfm_lib.data.newsroom import (
-    AFTER,
-    BEFORE,
     DAYS,
     EVENTS,
     NUMBERS,
     PEOPLE,
     PLACES,
     SLOTS,
-    UNSEEN_PEOPLE,
-    UNSEEN_PLACES,
     Story,
     compose,
     make_newsroom,
@@ -61,7 +59,7 @@ def test_sizes_of_stories_and_summaries(stories: list[Story]) -> None:
 
 @pytest.mark.parametrize("stem", [str, PorterStemmer().stem], ids=["words", "stems"])
 def test_summaries_are_abstractive_whatever_stands_beside_the_story(stem) -> None:
-    beside = {stem(word) for sentence in [*BEFORE, *AFTER] for word in words(sentence)}
+    beside = {stem(word) for sentence in [*newsroom.BEFORE, *newsroom.AFTER] for word in words(sentence)}
     for story in PLAIN:
         article = beside | {stem(word) for word in words(story.article)}
         summary = [stem(word) for word in words(story.summary)]
@@ -122,16 +120,18 @@ def test_the_last_phrasings_are_told_in_the_test_sets_alone_in_words_that_traini
 
 
 def test_unseen_names_are_in_no_other_set() -> None:
-    strange = {word for name in [*UNSEEN_PEOPLE, *UNSEEN_PLACES] for word in words(name)}
+    strange = {word for name in [*newsroom.UNSEEN_PEOPLE, *newsroom.UNSEEN_PLACES] for word in words(name)}
     for stories in ROOM[:3]:
         assert not any(strange & {*words(story.article)} for story in stories)
     for story in ROOM.unseen_names:
         assert {story.slots["who"], story.slots["where"]} <= strange
-    names = [name.lower() for name in [*PEOPLE, *PLACES, *UNSEEN_PEOPLE, *UNSEEN_PLACES]]
+    names = [name.lower() for name in [*PEOPLE, *PLACES, *newsroom.UNSEEN_PEOPLE, *newsroom.UNSEEN_PLACES]]
     last = [name.split()[-1] for name in names]
     assert len({*last}) == len(last)
     everything = {word for event in EVENTS.values() for word in words(" ".join(event.phrasings) + event.summary)}
-    everything |= {word for sentence in [*BEFORE, *AFTER, *DAYS, *NUMBERS.values()] for word in words(sentence)}
+    everything |= {
+        word for sentence in [*newsroom.BEFORE, *newsroom.AFTER, *DAYS, *NUMBERS.values()] for word in words(sentence)
+    }
     assert not everything & {word for name in names for word in words(name)}
 
 
@@ -159,9 +159,9 @@ def test_a_seed_gives_the_same_stories_everywhere() -> None:
 
 
 def test_the_newsroom_of_the_course_has_seed_0_and_its_sizes() -> None:
-    room = make_newsroom()
-    assert [len(stories) for stories in room] == [20_000, 500, 1000, 1000]
-    assert room.train[:50] == make_newsroom(0, train=50, dev=1, test=1).train
+    defaults = {name: p.default for name, p in signature(make_newsroom).parameters.items()}
+    assert defaults == dict(seed=0, train=20_000, dev=500, test=1000)
+    assert [len(stories) for stories in ROOM] == [4000, 300, 600, 600]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_newsroom_of_the_course_has_seed_0_and_its_sizes() -> None:
         ({"before": ["Ms. weber called."]}, "name its own weber"),
         ({"before": ["It rained."] * 2, "after": ["It rained."]}, "5 sentences; a story has 4 at most: leave some of"),
         ({"after": ["word " * 50 + "."]}, "words; a story has 60 at most: leave some of before and after out"),
-        ({"after": [AFTER[0]]}, r"must be whole, with names for all of {}; got \['The news reached {place}"),
+        ({"after": [newsroom.AFTER[0]]}, r"must be whole, with names for all of {}; got \['The news reached {place}"),
         ({"before": [" "]}, "must be whole"),
     ],
 )

@@ -14,7 +14,6 @@ from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import pictures
 from tfm_lib.pretrained.pictures import (
     VisionTransformer,
-    describe,
     patches,
     pictures_config,
     pictures_model,
@@ -112,15 +111,6 @@ def test_the_eye_is_torchvisions():
         torch.testing.assert_close(ours(some)[:, 0], theirs(some), rtol=0, atol=1e-12)
 
 
-def test_without_places_the_order_of_patches_is_not_seen():
-    eye = VisionTransformer(CONFIG).eval()
-    some = random(2, 3, SIDE, SIDE)
-    with torch.no_grad():
-        assert (eye(some.roll(6, 2)) - eye(some))[:, 0].abs().max() > 1e-4
-        eye.places[1:] = 0
-        torch.testing.assert_close(eye(some.roll(6, 2))[:, 0], eye(some)[:, 0], rtol=0, atol=1e-5)
-
-
 def test_the_contrastive_loss_by_hand():
     one = torch.eye(2)
     other = torch.tensor([[0.8, 0.6], [0.28, 0.96]])
@@ -167,17 +157,6 @@ def test_what_ships_scores_as_its_record_says(shipped):
             named = model.head(model.shape_eye(shown)[:, 0]).argmax(-1).tolist()
             share = fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True))
             assert share == pytest.approx(rows["shapes", None][kind], abs=0.011)
-
-
-def test_gates_that_are_shut_write_the_same_of_every_picture(shipped):
-    model, vocabulary = shipped
-    shown = make_pictures(CAPTIONS[:6], torch.Generator().manual_seed(0))
-    try:
-        model.describer.turned = 0.0
-        ids = describe(model.describer, model.eye(shown), vocabulary.start_id)
-    finally:
-        model.describer.turned = 1.0
-    assert len({*map(tuple, ids.tolist())}) == 1 and vocabulary.decode(ids[0].tolist()) in CAPTIONS
 
 
 def test_the_record_is_the_summary_of_its_rows():

@@ -5,8 +5,7 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from tests.model.references import randomize
-from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention
+from tfm_lib.attention import AdditiveAttention, attention
 from tfm_lib.masks import length_mask, masked_softmax
 from tfm_lib.positions import sinusoidal_table
 
@@ -46,18 +45,6 @@ def test_additive_attention(lengths, d2l):
     for mine, other in ((ours.query_proj, theirs.W_q), (ours.key_proj, theirs.W_k), (ours.score, theirs.w_v)):
         other.load_state_dict(mine.state_dict())
     assert torch.allclose(ours(query, key, value, lengths), theirs(query, key, value, lengths), atol=1e-6)
-
-
-@pytest.mark.parametrize("lengths", [None, torch.tensor([2, 4])])
-def test_multi_head_attention(lengths, d2l):
-    ours, theirs = randomize(MultiHeadAttention(8, 2)), d2l.MultiHeadAttention(8, 2, dropout=0.0, bias=True)
-    query, key = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
-    theirs(query, key, key, lengths)
-    pairs = zip(("query", "key", "value", "output"), "qkvo", strict=True)
-    for mine, other in pairs:
-        getattr(theirs, f"W_{other}").load_state_dict(getattr(ours, f"{mine}_proj").state_dict())
-    mask = None if lengths is None else length_mask(lengths, 4)
-    assert torch.allclose(ours(query, key, key, mask), theirs(query, key, key, lengths), atol=1e-5)
 
 
 def test_positional_encoding(d2l):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.model.references import copy_decoder_layer, copy_encoder_layer, randomize
+from tests.model.references import copy_layer, randomize
 from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from tfm_lib.masks import causal_mask
 
@@ -19,7 +19,7 @@ KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
 def test_encoder_layer_is_torchs(dtype, tolerance, norm_first, padded, activation):
     ours = randomize(EncoderLayer(8, 2, 16, 0.0, norm_first, activation)).to(dtype)
     theirs = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True, norm_first=norm_first).to(dtype)
-    copy_encoder_layer(ours, theirs)
+    copy_layer(ours, theirs)
     x = torch.randn(2, 5, 8, dtype=dtype)
     mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
     assert torch.allclose(ours(x, mask), theirs(x, src_key_padding_mask=hidden), atol=tolerance)
@@ -31,7 +31,7 @@ def test_encoder_layer_is_torchs(dtype, tolerance, norm_first, padded, activatio
 def test_decoder_layer_is_torchs(dtype, tolerance, norm_first, padded):
     ours = randomize(DecoderLayer(8, 2, 16, 0.0, norm_first)).to(dtype)
     theirs = nn.TransformerDecoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=norm_first).to(dtype)
-    copy_decoder_layer(ours, theirs)
+    copy_layer(ours, theirs)
     x, memory = torch.randn(2, 4, 8, dtype=dtype), torch.randn(2, 5, 8, dtype=dtype)
     future = causal_mask(4)
     mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)

@@ -1,8 +1,7 @@
 """The whole model: equal to nn.Transformer, without leaks, tied, and sane at the start."""
 
-import re
 from dataclasses import FrozenInstanceError, asdict
-from math import log, sqrt
+from math import sqrt
 
 import pytest
 import torch
@@ -67,14 +66,6 @@ def test_a_future_token_leaves_earlier_logits_bit_equal(norm_first, positions):
         after = model(src, changed)
         assert torch.equal(after[:, :t], logits[:, :t])
         assert not torch.allclose(after[:, t:], logits[:, t:])
-
-
-def test_padding_on_the_right_leaves_real_rows_unchanged():
-    model = randomize(small())
-    src, tgt = random_ids(2, 6), random_ids(2, 5)
-    logits = model(src, tgt)
-    padded_src, padded_tgt = F.pad(src, (0, 3)), F.pad(tgt, (0, 2))
-    assert torch.allclose(model(padded_src, padded_tgt)[:, :5], logits, atol=1e-6)
 
 
 def test_the_source_mask_can_be_given_and_a_target_mask_is_added_to_the_causal_one():
@@ -145,22 +136,6 @@ def test_every_parameter_starts_as_wide_as_the_model_says(tied, embed_scale):
     assert model.output.weight.std().item() == pytest.approx(1 / 8 if tied else 0.02, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("tied", "norm_first", "above"), [(False, False, 0.3), (False, True, 0.3), (True, False, 1.0), (True, True, 2.0)]
-)
-@pytest.mark.parametrize(("vocab_size", "d_model"), [(100, 128), (1000, 64), (2000, 256)])
-def test_the_first_loss_is_near_ln_v(tied, norm_first, above, vocab_size, d_model):
-    for seed in range(3):
-        torch.manual_seed(seed)
-        config = TransformerConfig(
-            vocab_size=vocab_size, d_model=d_model, num_heads=4, d_ff=2 * d_model, num_encoder_layers=2,
-            num_decoder_layers=2, tied=tied, norm_first=norm_first,
-        )  # fmt: skip
-        src, tgt = (random_ids(16, n, high=vocab_size) for n in (12, 10))
-        loss = F.cross_entropy(Transformer(config)(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten())
-        assert log(vocab_size) - 0.1 < loss.item() <= log(vocab_size) + above
-
-
 def test_dropout_sits_on_embeddings_behind_their_norm():
     side, ids = small(embed_norm=True, dropout=0.5).encoder.embedding, random_ids(4, 9)
     dropped, full = side(ids), side.eval()(ids)
@@ -182,14 +157,6 @@ def test_options_of_real_checkpoints():
     assert torch.allclose(table[1, 0], torch.tensor(1.0).sin()) and torch.allclose(table[1, 8], torch.tensor(1.0).cos())
 
 
-def test_the_gradient_reaches_every_parameter():
-    model = small(positions="learned", logits_bias=True)
-    logits = model(random_ids(2, 3), random_ids(2, 4))
-    assert logits.shape == (2, 4, 30)
-    (logits * torch.randn_like(logits)).sum().backward()
-    assert all(p.grad is not None for p in model.parameters())
-
-
 def test_the_configuration_is_the_papers_and_frozen():
     config = TransformerConfig(vocab_size=37000)
     assert asdict(config) == dict(
@@ -204,6 +171,7 @@ def test_the_configuration_is_the_papers_and_frozen():
         config.d_model = 3
     with pytest.raises(TypeError):
         TransformerConfig(30)  # all is given by name
+    TransformerConfig(vocab_size=5, d_model=15, num_heads=5, positions="learned")  # which may be odd
 
 
 @pytest.mark.parametrize(
@@ -228,15 +196,6 @@ def test_the_configuration_is_the_papers_and_frozen():
 def test_a_configuration_that_cannot_be_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         TransformerConfig(**{**SMALL, **changes})
-
-
-@pytest.mark.parametrize(("d_model", "heads"), [(10, 3), (9, 3), (21, 7), (22, 7), (1, 1), (7, 8), (2, 3)])
-def test_the_fix_of_a_wrong_width_works_at_once(d_model, heads):
-    with pytest.raises(ValueError) as error:
-        TransformerConfig(vocab_size=5, d_model=d_model, num_heads=heads)
-    [width] = re.findall(r"(?:choose for example d_model=|use )(\d+)", str(error.value))
-    TransformerConfig(vocab_size=5, d_model=int(width), num_heads=heads)
-    TransformerConfig(vocab_size=5, d_model=15, num_heads=5, positions="learned")  # which may be odd
 
 
 @pytest.mark.parametrize(

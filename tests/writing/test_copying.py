@@ -88,13 +88,6 @@ def test_probabilities_are_those_of_a_plain_loop_and_sum_to_one(src, tgt, paddin
     assert torch.allclose(logits.log_softmax(-1), logits), "as logits, they are their own log-softmax"
 
 
-def test_a_mixture_by_hand():
-    """Half is copied; word 1 stands twice in the source, and its weights add up; word 0 stands nowhere."""
-    logits = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
-    mixed = log_mixture(logits, torch.zeros(1, 1, 1), torch.tensor([[[0.1, 0.7, 0.2]]]), torch.tensor([[1, 2, 1]]))
-    assert torch.allclose(mixed.exp(), torch.tensor([[[0.25, 0.125 + 0.15, 0.125 + 0.35]]]))
-
-
 def test_with_the_gate_shut_it_is_the_plain_model():
     plain, model = randomize(small()).eval(), randomize(copying()).eval()
     src, tgt = ragged(high=30), random_ids(5, 4)
@@ -103,16 +96,6 @@ def test_with_the_gate_shut_it_is_the_plain_model():
     assert torch.equal(greedy(gated(model, -200.0), src, 9), greedy(plain, src, 9))
     start, of_plain = copying().state_dict(), small().state_dict()
     assert all(torch.equal(start[name], of_plain[name]) for name in of_plain), "the pointer draws its weights last"
-
-
-def test_with_the_gate_open_it_gives_words_of_the_source_alone_and_never_padding():
-    model = gated(randomize(copying()), 40.0).eval()
-    src, tgt = ragged(high=30), random_ids(5, 4)
-    probabilities = model(src, tgt).exp()
-    in_source = torch.zeros(5, 30, dtype=torch.bool).scatter(1, src, True)
-    in_source[:, 0] = False
-    assert (probabilities.masked_fill(in_source[:, None], 0.0) < 1e-15).all()
-    assert torch.allclose(probabilities.sum(-1), torch.ones(5, 4))
 
 
 def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
@@ -137,20 +120,18 @@ def test_a_pointer_starts_as_every_linear_layer_of_the_model():
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_slots_start_alike_and_all_else_as_before(tied):
-    before, model, slots = copying(tied=tied), copying(tied=tied), [4, 5, 6]
+    before, model, slots = copying(tied=tied).state_dict(), copying(tied=tied), [4, 5, 6]
     model.start_alike([])
-    assert same_weights(model, before)
+    assert all(torch.equal(weights, before[name]) for name, weights in model.state_dict().items())
     model.start_alike(slots)
-    for name, of_model in model.state_dict().items():
-        others = [i for i in range(30) if i not in slots]
-        if len(of_model) == 30:
-            assert torch.equal(of_model[others], before.state_dict()[name][others])
-            lengths = before.state_dict()[name].norm(dim=1).mean()
-            for a, b in ((4, 5), (5, 6), (4, 6)):
-                assert 0.03 * lengths < (of_model[a] - of_model[b]).norm() < 0.3 * lengths
-            assert torch.allclose(of_model[slots].norm(dim=1), before.state_dict()[name][4].norm(), rtol=0.3)
-        else:
-            assert torch.equal(of_model, before.state_dict()[name])
+    for name, weights in model.state_dict().items():
+        table = len(weights) == 30
+        assert torch.equal(weights[7:], before[name][7:]) and torch.equal(weights[:4], before[name][:4])
+        assert torch.equal(weights, before[name]) != table
+        if table:
+            distances, length = torch.cdist(weights[slots], weights[slots]), before[name].norm(dim=1).mean()
+            assert 0.03 * length < distances[~torch.eye(3).bool()].min() and distances.max() < 0.3 * length
+            assert torch.allclose(weights[slots].norm(dim=1), before[name][4].norm(), rtol=0.3)
 
 
 def test_gradients_are_right():
@@ -205,18 +186,12 @@ def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_co
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2)])
-def test_greedy_is_plain_greedy_on_ragged_batches(ids):
-    for seed in range(6):
-        model = lively_copying(seed, **dict(zip(("pad_id", "start_id", "eos_id"), ids, strict=True)))
-        src = ragged(ids[0], seed)
-        assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
-
-
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
-def test_beam_search_is_plain_beam_search_on_ragged_batches(settings):
-    for seed in range(4):
-        assert_plain(lively_copying(seed), ragged(seed=seed), 8, **settings)
+def test_it_is_written_with_as_without_the_cache(settings):
+    for seed in range(3):
+        model, src = lively_copying(seed), ragged(seed=seed)
+        assert torch.equal(greedy(model, src, 8), plain_greedy(model, src, 8))
+        assert_plain(model, src, 8, **settings)
 
 
 def test_what_was_copied_is_told_with_its_place():
@@ -269,14 +244,9 @@ def test_more_unknown_words_than_slots_are_unknown():
     ids = KNOWN.encode(text, KNOWN.slot_words(text))
     assert KNOWN.decode(ids, KNOWN.slot_words(text)) == "anna weber saw oslo, [unk], anna"
     assert KNOWN.unknown_words(text, KNOWN.slot_words(text)) == ["Lima"]
-
-
-def test_a_vocabulary_with_slots_comes_back_from_json_and_one_without_is_as_before():
-    again = Vocabulary.from_json(KNOWN.to_json())
-    assert again.slots == KNOWN.slots and again.slot_words("Oslo") == ["oslo"]
+    assert Vocabulary.from_json(KNOWN.to_json()).slot_words(text) == ["anna", "weber", "oslo"]
     plain = Vocabulary.of_words(["rain in and is wet. saw, says"])
-    assert plain.slots == plain.slot_words("Oslo") == [] and plain.encode("Oslo", []) == [plain.unknown_id]
-    assert len(KNOWN) == 3 + len(plain)
+    assert plain.slots == plain.slot_words("Oslo") == [] and len(KNOWN) == 3 + len(plain)
 
 
 WRITABLE = ["rain", "in", "and", "is", "wet", "saw", "."]

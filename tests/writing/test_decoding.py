@@ -122,10 +122,6 @@ def test_the_source_is_encoded_and_projected_once_and_the_decoder_sees_one_token
     assert calls == ["encoder"] + [(2, 1)] * 6 and projected == [5]
 
 
-def test_decoding_stops_when_every_row_has_ended():
-    assert greedy(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3
-
-
 def test_rows_that_have_ended_hold_padding_and_leave_the_batch():
     model, rows = lively(3, norm_first=True), []
     model.decoder.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
@@ -133,6 +129,7 @@ def test_rows_that_have_ended_hold_padding_and_leave_the_batch():
     ended = after_the_end(tokens, eos_id=2)
     assert rows == (~ended).sum(0).tolist() and len(set(rows)) > 2
     assert (tokens[ended] == 0).all()
+    assert greedy(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3, "stops when all have ended"
 
 
 def test_each_module_has_its_own_mode_again_after_decoding_as_in_eval():
@@ -182,11 +179,9 @@ def test_half_precision_gives_nearly_the_logits_of_full_precision(dtype, toleran
 
 
 def test_sampling_repeats_and_leaves_the_global_random_state_alone():
-    model, src = lively(0), random_ids(5, 7, high=8)
-    state = torch.get_rng_state()
-    first = sample(model, src, 12, generator=seeded())
-    assert torch.equal(first, sample(model, src, 12, generator=seeded()))
-    assert not torch.equal(first, sample(model, src, 12, generator=seeded(1)))
+    model, src, state = lively(0), random_ids(5, 7, high=8), torch.get_rng_state()
+    first, again, other = (sample(model, src, 12, generator=seeded(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again) and not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -236,19 +231,6 @@ def test_a_mask_that_is_given_decides_alone_what_is_hidden(pad_id):
     log_probs = token_log_probs(model, src, tokens, keep)
     assert torch.allclose(log_probs, token_log_probs(model, shown, tokens, nothing_hidden))
     assert not torch.allclose(log_probs, token_log_probs(model, src, tokens))
-
-
-@pytest.mark.parametrize("rows", [[1, 0, 2], [2, 2, 0], [1]])
-def test_a_writer_goes_on_with_any_of_its_rows_in_any_order(rows):
-    """As beam search asks it to: the source, its mask and what is written move along, be the rows as many as before."""
-    model, src, tgt = lively(0, norm_first=True), random_ids(3, 6, high=8), random_ids(3, 3, high=8)
-    src[0, 2:] = src[1, 4:] = 0
-    writer, rows = Writer(model, src, 5), torch.tensor(rows)
-    for token in tgt[:, :2].unbind(1):
-        writer.next_logits(token)
-    writer.select(rows)
-    assert torch.equal(writer.source, rows)
-    assert torch.allclose(writer.next_logits(tgt[rows, 2]), model(src[rows], tgt[rows])[:, -1])
 
 
 def test_a_mask_that_does_not_fit_is_refused():

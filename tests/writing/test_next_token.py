@@ -40,17 +40,15 @@ def test_what_may_not_follow_by_hand(written, rules, expected):
 
 
 def test_a_first_token_a_last_one_and_banned_ones():
-    rules = Rules(first=4, last=2, banned=[0, 3])
-    logits = torch.tensor([[0.3, 0.1, 0.5, 0.9, 0.2]])
-    nothing = -torch.inf
-    one, two = torch.tensor([[1]]), torch.tensor([[1, 4]])
-    assert rules.forbid(logits, one, eos_id=2).tolist() == [[nothing, nothing, nothing, nothing, 0]]
-    assert rules.forbid(logits, one, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
-    assert rules.forbid(logits, two, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
-    free = torch.tensor([[nothing, 0.1, 0.5, nothing, 0.2]])
+    rules, logits = Rules(first=4, last=2, banned=[0, 3]), torch.tensor([[0.3, 0.1, 0.5, 0.9, 0.2]])
+    no, one, two = -torch.inf, torch.tensor([[1]]), torch.tensor([[1, 4]])
+    assert rules.forbid(logits, one, eos_id=2).tolist() == [[no, no, no, no, 0]]
+    for written in (one, two):
+        assert rules.forbid(logits, written, eos_id=2, full=True).tolist() == [[no, no, 0, no, no]]
+    free = torch.tensor([[no, 0.1, 0.5, no, 0.2]])
     assert torch.equal(rules.forbid(logits, two, eos_id=2), free)
-    again = Rules(banned=[0, 3], renormalized=True).forbid(logits, two, eos_id=2)
-    torch.testing.assert_close(again, free.log_softmax(-1), msg=lambda why: f"what is left does not sum to 1: {why}")
+    shared = Rules(banned=[0, 3], renormalized=True).forbid(logits, two, eos_id=2)
+    assert torch.allclose(shared, free.log_softmax(-1)), "what is left sums to 1"
     assert torch.equal(Rules(last=2).forbid(logits, one, eos_id=2), logits), "not before the end"
 
 
@@ -73,6 +71,7 @@ def test_a_first_token_a_last_one_and_banned_ones():
 )
 def test_probabilities_by_hand(settings, expected):
     assert torch.allclose(next_token_probs(LOGITS, **settings), torch.tensor(expected).float(), atol=1e-6)
+    assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0], "what just reaches top_p is enough"
 
 
 def test_leading_axes_are_rows_each_on_its_own():
@@ -103,10 +102,6 @@ def test_half_precision_is_summed_in_single(dtype):
 def test_what_cannot_be_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         next_token_probs(LOGITS, **wrong)
-
-
-def test_the_tokens_that_just_reach_top_p_are_enough():
-    assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0]
 
 
 def test_rules_are_given_by_name_and_stay_as_they_are():

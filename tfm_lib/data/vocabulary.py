@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
 from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -24,20 +24,11 @@ class Vocabulary:
     Raises ValueError where the tokenizer lacks a token.
     """
 
-    kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}  # other classes of vocabularies, for `from_json`
     pad_id: int
     start_id: int
     eos_id: int
     unknown_id: int
     slots: list[int]
-
-    def __init_subclass__(cls) -> None:
-        Vocabulary.kinds[cls.__name__] = cls
-
-    @classmethod
-    def of_json(cls, content: dict[str, Any]) -> "Vocabulary":
-        """Read what `to_json` of a class in `kinds` wrote, with its name as `kind`."""
-        raise NotImplementedError
 
     def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
         ids = [tokenizer.token_to_id(token) for token in special_tokens]
@@ -172,9 +163,9 @@ class Vocabulary:
         try:
             content = json.loads(text)
             if kind := content.get("kind"):
-                from tfm_lib.data import published  # noqa: F401, its classes, made of this one, enter `kinds`
+                from tfm_lib.data import published  # here, since its classes are made of this one
 
-                return cls.kinds[kind].of_json(content)
+                return getattr(published, kind).of_json(content)
             special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
             tokenizer = Tokenizer.from_str(json.dumps(content))
         except Exception as error:  # tokenizers raises nothing more special

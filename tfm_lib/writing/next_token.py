@@ -98,8 +98,8 @@ def next_token_probs(
     if top_p is not None:
         ranked, order = probs.sort(descending=True, stable=True)
         more_likely = F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))  # what all tokens before it have together
-        kept = ranked.masked_fill(more_likely >= top_p, 0.0)
-        probs = torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
+        nucleus = ranked.masked_fill(more_likely >= top_p, 0.0)
+        probs = torch.zeros_like(probs).scatter(-1, order, nucleus / nucleus.sum(-1, keepdim=True))
     return probs
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -116,11 +116,11 @@ def prefix_lcs(reference: Sequence[Hashable], tokens: Sequence[Hashable]) -> lis
     places: defaultdict[Hashable, int] = defaultdict(int)
     for row, token in enumerate(reference):
         places[token] |= 1 << row
-    whole = (1 << len(reference)) - 1
-    column, lengths = whole, [0]
+    ones = (1 << len(reference)) - 1
+    column, lengths = ones, [0]
     for token in tokens:
         hits = column & places[token]
-        column = (column + hits | column - hits) & whole
+        column = (column + hits | column - hits) & ones
         lengths.append(len(reference) - column.bit_count())
     return lengths
 
@@ -129,10 +129,10 @@ def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[
     """ROUGE-L, as F1, of the first 0, 1, 2 ... of `words`, in the time that the last one alone would take."""
     from rouge_score.scoring import fmeasure  # here, for the same reason
 
-    wanted, given = split(reference), [split(word) for word in words]  # a word is none, one or more tokens
-    common = prefix_lcs(wanted, [token for tokens in given for token in tokens])
-    ends = accumulate(map(len, given), initial=0)
-    return [fmeasure(common[n] / max(n, 1), common[n] / max(len(wanted), 1)) for n in ends]
+    references, tokens = split(reference), [split(word) for word in words]  # a word is none, one or more tokens
+    common = prefix_lcs(references, list(chain.from_iterable(tokens)))
+    ends = accumulate(map(len, tokens), initial=0)
+    return [fmeasure(common[n] / max(n, 1), common[n] / max(len(references), 1)) for n in ends]
 
 
 def lead(
