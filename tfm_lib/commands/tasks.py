@@ -8,7 +8,8 @@ from typing import Any
 
 from tfm_lib.data.batches import Examples, encode_pairs, hide_words
 from tfm_lib.data.newsroom import TEN_PAIRS, Story, make_newsroom
-from tfm_lib.data.pairs import READERS, Pair, Splits, read_splits
+from tfm_lib.data.pairs import Pair, Splits, read_splits
+from tfm_lib.data.records import ending_of
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError
 from tfm_lib.learning.recipes import Recipe
@@ -188,9 +189,8 @@ def stem(data: Path) -> str:
     if whole.name.startswith("train.") and whole.is_file():
         whole = whole.parent
     name = whole.name
-    if not whole.is_dir():
-        ending = next((ending for ending in sorted(READERS, key=len)[::-1] if name.lower().endswith(ending)), "")
-        name = name.removesuffix(name[len(name) - len(ending) :])
+    if not whole.is_dir() and (ending := ending_of(whole)):
+        name = name[: name.lower().rindex(ending)]
     return name.strip(".") or "data"
 
 

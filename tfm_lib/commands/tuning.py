@@ -25,7 +25,12 @@ def tuned(task: Task, name: str) -> Task:
         max_article=config.max_length,
         max_summary=config.max_length - 1,
         model={},
-        recipe=replace(task.recipe, peak_rate=RATE / config.d_model, label_smoothing=0.1),
+        recipe=replace(
+            task.recipe,
+            peak_rate=RATE / config.d_model,
+            label_smoothing=0.1,
+            max_tokens=max(task.recipe.max_tokens, 2 * config.max_length),  # at least one pair fits
+        ),
         copying=False,
         head_start=False,
         by_passes=False,

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ class PretrainedVocabulary(Vocabulary):
         self.before, self.after, self.first, self.slots = list(before), list(after), list(first), []
         self._silent = {self.pad_id, self.start_id, self.eos_id, *before, *after, *first}
 
+    @property
+    def highest_id(self) -> int:
+        """The highest id that a text can give."""
+        return len(self) - 1
+
     def frame(self, ids: Sequence[int], most: int) -> list[int]:
         return [*self.before, *ids[: max(0, most - len(self.before) - len(self.after))], *self.after]
 
@@ -51,6 +57,11 @@ class TokenizerVocabulary(PretrainedVocabulary):
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
+
+    @property
+    def highest_id(self) -> int:
+        special = {i for i, token in self._tokenizer.get_added_tokens_decoder().items() if token.special}
+        return max({*self._tokenizer.get_vocab().values()} - special)
 
     def encode_all(
         self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
@@ -79,7 +90,11 @@ class SentencePieceVocabulary(PretrainedVocabulary):
         from sentencepiece import SentencePieceProcessor
 
         super().__init__(ids, before=[], after=[ids["eos_id"]])
-        self._silent.add(self.unknown_id)  # as in transformers: what no piece stands for is left out
+        # As in transformers, what no piece stands for is left out, and so are the tokens of Pegasus' pre-training.
+        self._silent |= {
+            self.unknown_id,
+            *(i for piece, i in table.items() if re.fullmatch(r"<(unk|mask)_\d+>", piece)),
+        }
         self._models, self._table = (source, target), dict(table)
         self.two_sided = source != target  # Marian's, and not Pegasus'
         self._source, self._target = (SentencePieceProcessor(model_proto=model) for model in self._models)
@@ -91,8 +106,18 @@ class SentencePieceVocabulary(PretrainedVocabulary):
     def encode_all(
         self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
     ) -> list[list[int]]:
-        rows = (self._target if written else self._source).encode(list(texts), out_type=str)
-        return [[self._table.get(piece, self.unknown_id) for piece in pieces] for pieces in rows]
+        cut = [self._language(text) for text in texts]
+        rows = (self._target if written else self._source).encode([text for _, text in cut], out_type=str)
+        return [
+            [*language, *(self._table.get(piece, self.unknown_id) for piece in pieces)]
+            for (language, _), pieces in zip(cut, rows, strict=True)
+        ]
+
+    def _language(self, text: str) -> tuple[list[int], str]:
+        """The token at the beginning that says into which language to translate, as >>fr<<, and the text behind it."""
+        if (found := re.match(r">>.+?<<", text)) and found[0] in self._table:
+            return [self._table[found[0]]], text[found.end() :]
+        return [], text
 
     def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
         return self._target.decode_pieces([self._pieces[i] for i in self._spoken(ids)]).replace("▁", " ").strip()
@@ -126,6 +151,7 @@ def read_tokenizer(folder: Path, ids: dict[str, int], forced_first: int | None) 
 
     Raises ValueError where there is none, or one that can't be read.
     """
+    first = [] if forced_first is None else [forced_first]
     try:
         if (path := folder / "source.spm").exists():
             table = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
@@ -134,15 +160,35 @@ def read_tokenizer(folder: Path, ids: dict[str, int], forced_first: int | None) 
         if (path := folder / "tokenizer.json").exists():
             tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
             unknown = tokenizer.token_to_id("<unk>")
-            first = [] if forced_first is None else [forced_first]
             return TokenizerVocabulary(tokenizer, ids | {"unknown_id": -1 if unknown is None else unknown}, first)
         if (path := folder / "spiece.model").exists():
             return _of_pegasus(path.read_bytes(), ids)
+        if (path := folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+            return TokenizerVocabulary(*_of_merges(path, folder / "merges.txt", ids), first)
     except ModuleNotFoundError as error:
         raise CourseError(f"{path} needs sentencepiece: pip install 'tfm_lib[pretrained]'") from error
     except Exception as error:  # tokenizers and sentencepiece raise nothing more special
         raise CourseError(f"{path} can't be read as a tokenizer ({error}); fetch the folder anew") from error
+    if (folder / "vocab.txt").exists():
+        how = f"transformers.AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+        raise CourseError(f"{folder} has a tokenizer in vocab.txt alone; this writes tokenizer.json beside it: {how}")
     raise CourseError(f"{folder} has no tokenizer; it needs tokenizer.json, spiece.model, or source.spm and target.spm")
+
+
+def _of_merges(table: Path, merges: Path, ids: dict[str, int]) -> tuple[Tokenizer, dict[str, int]]:
+    """BART's tokenizer from the two files of before tokenizer.json, and the ids. Source: Radford et al. 2019."""
+    from tokenizers import ByteLevelBPETokenizer, processors
+
+    tokenizer = ByteLevelBPETokenizer.from_file(str(table), str(merges))._tokenizer
+    special = [
+        token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if tokenizer.token_to_id(token) is not None
+    ]
+    tokenizer.add_special_tokens(special)
+    ends = {token: tokenizer.token_to_id(token) for token in ("<s>", "</s>")}
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=False, add_prefix_space=False
+    )
+    return tokenizer, ids | {"unknown_id": tokenizer.token_to_id("<unk>")}
 
 
 def _of_pegasus(model: bytes, ids: dict[str, int]) -> SentencePieceVocabulary:

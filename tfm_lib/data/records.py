@@ -172,9 +172,10 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _cells(lines: Iterable[str], delimiter: str, quoting: int = csv.QUOTE_MINIMAL) -> Iterator[tuple[int, list[str]]]:
+def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table that aren't blank, each after the number of its first line. Raises csv.Error."""
     usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True, skipinitialspace=delimiter != "\t")
     begin = 1
     try:
@@ -253,7 +254,7 @@ def _rows_of_table(lines: list[str], delimiter: str) -> list[tuple[int, list[str
     if delimiter == "\t" and '"' in "".join(lines):
         glued = any(delimiter in cell and re.search(r"[\r\n]", cell) for _, row in rows for cell in row)
         if error or glued or len({len(row) for _, row in rows}) > 1:
-            plain = list(_cells(lines, delimiter, csv.QUOTE_NONE))
+            plain = list(_cells(lines, delimiter, quoted=False))
             if len({len(row) for _, row in plain}) == 1:
                 return plain
     if error:

@@ -1,10 +1,11 @@
 """How a published model wants to write: what its generation_config.json says, as arguments of ours."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tfm_lib.errors import CourseError
 from tfm_lib.writing.next_token import NO_RULES, Rules
 
 # What `generate` of transformers does where nothing is said: 20 tokens behind the start token, among others.
@@ -37,20 +38,21 @@ class Generation:
     rules: Rules = NO_RULES
 
     @classmethod
-    def of(cls, theirs: Mapping[str, Any]) -> "Generation":
+    def of(cls, theirs: Mapping[str, Any], source: str | Path = "generation_config.json") -> "Generation":
         """What a generation_config.json says; max_length and min_length there count the start token.
 
-        Raises ValueError for settings that ours does not have.
+        Settings that are not built here are left out, with a warning that names them: texts differ by them alone.
         """
         settings = DEFAULTS | {name: value for name, value in theirs.items() if value is not None}
-        for name, neutral in NEUTRAL.items():
-            if settings.get(name, neutral) != neutral:
-                raise CourseError(f"{name}={settings[name]!r} is a way to write that is not built here; remove it")
+        unknown = {name: settings[name] for name, neutral in NEUTRAL.items() if settings.get(name, neutral) != neutral}
         banned = settings.get("bad_words_ids", [])
-        if any(len(ids) != 1 for ids in banned):
-            raise CourseError(f"bad_words_ids can ban single tokens only, got {banned}")
+        if phrases := [ids for ids in banned if len(ids) != 1]:
+            unknown["bad_words_ids"] = phrases
         if settings["early_stopping"] not in (True, False):
-            raise CourseError(f"early_stopping must be true or false, got {settings['early_stopping']!r}")
+            unknown["early_stopping"], settings["early_stopping"] = settings["early_stopping"], False
+        if unknown:
+            told = ", ".join(f"{name}={value!r}" for name, value in unknown.items())
+            warnings.warn(f"{source}: {told}: not built here and left out", stacklevel=2)
         return cls(
             max_new_tokens=settings.get("max_new_tokens", settings["max_length"] - 1),
             num_beams=settings["num_beams"],
@@ -58,7 +60,7 @@ class Generation:
             early_stopping=settings["early_stopping"],
             rules=Rules(
                 min_new_tokens=settings.get("min_new_tokens", max(0, settings["min_length"] - 1)),
-                banned=tuple(ids[0] for ids in banned),
+                banned=tuple(ids[0] for ids in banned if len(ids) == 1),
                 **{ours: settings[name] for ours, name in RULES.items() if name in settings},
             ),
         )

@@ -1,6 +1,7 @@
 """A published model in our class: its files, its settings, its tokenizer and its weights, all of it or nothing."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -66,16 +67,17 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     if not folder.is_dir():
         folder = _fetch(str(name_or_folder))
     config_file, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")
+    source = folder / ("generation_config.json" if writing else "config.json")
     try:
-        config, generation = our_config(config_file | writing), Generation.of(writing or config_file)
+        config, generation = our_config(config_file | writing), Generation.of(writing or config_file, source)
     except (ValueError, TypeError) as error:
         raise CourseError(f"{folder}: {error}") from error
     ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id}
     tokenizer = read_tokenizer(folder, ids, generation.rules.first)
-    if len(tokenizer) > config.vocab_size:
+    if tokenizer.highest_id >= config.vocab_size:  # of what a text can give: bart-large-cnn has no row for <mask>
         raise CourseError(
-            f"{folder}: its tokenizer has {len(tokenizer)} tokens and its model {config.vocab_size}; "
-            "they belong to different models"
+            f"{folder}: its tokenizer reads texts as ids up to {tokenizer.highest_id}, and its model has "
+            f"{config.vocab_size} rows; they belong to different models"
         )
     return Pretrained(str(name_or_folder), read_weights(folder, config), tokenizer, generation)
 
@@ -106,9 +108,19 @@ def _settings(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if path.exists():
         try:
-            return dict(json.loads(path.read_text(encoding="utf-8")).items())
+            return _one_end(dict(json.loads(path.read_text(encoding="utf-8")).items()), path)
         except (ValueError, AttributeError) as error:
             raise CourseError(f"{path} is no JSON object ({error}); fetch it anew") from error
     if name == "config.json":
         raise CourseError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
     return {}
+
+
+def _one_end(settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings with one eos_token_id, where they list several."""
+    ends = settings.get("eos_token_id")
+    if isinstance(ends, list) and ends:
+        settings["eos_token_id"] = ends[0]
+        if len(ends) > 1:
+            warnings.warn(f"{path}: eos_token_id={ends}: texts end at the first of them alone", stacklevel=4)
+    return settings

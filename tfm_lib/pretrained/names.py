@@ -61,6 +61,18 @@ ARCHITECTURES = {
     "marian": "MarianMTModel",
     "pegasus": "PegasusForConditionalGeneration",
 }
+# Relatives that one might expect here: what each is, and the lesson that explains the difference.
+OTHERS = {
+    "t5": "T5ForConditionalGeneration, with relative positions and other norms: lesson 16",
+    "mt5": "MT5ForConditionalGeneration, with relative positions and gated layers: lesson 16",
+    "umt5": "UMT5ForConditionalGeneration, with relative positions in each layer: lesson 16",
+    "longt5": "LongT5ForConditionalGeneration, with relative positions and local attention: lessons 15 and 16",
+    "mbart": "MBartForConditionalGeneration, a BART with the norm first and a token for each language: lesson 12",
+    "m2m_100": "M2M100ForConditionalGeneration (NLLB), with the norm first and a token for each language: lesson 12",
+    "pegasus_x": "PegasusXForConditionalGeneration, whose attention is local in blocks: lesson 15",
+    "bigbird_pegasus": "BigBirdPegasusForConditionalGeneration, whose attention is sparse: lesson 15",
+    "led": "LEDForConditionalGeneration, a BART whose encoder looks through a window: lesson 15",
+}
 # Options of theirs that our Transformer does not have, and the only value that it can do with.
 NEUTRAL = {"tie_word_embeddings": True, "share_encoder_decoder_embeddings": True}
 
@@ -77,6 +89,8 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
 
     Raises ValueError for another family of models, and for options that our Transformer doesn't have.
     """
+    if (other := OTHERS.get(their_config.get("model_type", ""))) is not None:
+        raise CourseError(f"a {other}; from_pretrained takes {', '.join(FAMILIES)}, and transformers this one")
     tables: dict[str, Mapping[str, Any]] = {"model_type": FAMILIES, "activation_function": ACTIVATIONS}
     for name, choices in tables.items():
         if their_config.get(name) not in choices:

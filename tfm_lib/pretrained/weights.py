@@ -4,6 +4,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import is_zipfile
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,7 +16,7 @@ from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained.names import SHARED, SINUSOIDS, TABLES, theirs
 
 SHARDS, PICKLED = "model*.safetensors", "pytorch_model.bin"  # in the order of preference
-OLD = {"encoder.version", "decoder.version", "model.encoder.version", "model.decoder.version"}  # in some files, unused
+OLD = {"model.encoder.version", "model.decoder.version"}  # in some files, unused
 
 
 def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
@@ -29,6 +30,8 @@ def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
     wanted = {theirs(name): (name, weight) for name, weight in model.state_dict().items()}
     found: dict[str, Tensor] = {}
     for name, weight in _tensors(folder):
+        if name.startswith(("shared.", "encoder.", "decoder.")):
+            name = f"model.{name}"  # of a model that was saved without its head, as bart-base
         weight = weight.float() if weight.is_floating_point() else weight
         if name in TABLES:
             if not torch.equal(found.setdefault(SHARED, weight), weight):
@@ -65,7 +68,8 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
                     for name in file.keys():  # noqa: SIM118 (it is no dict)
                         yield name, file.get_tensor(name)
         elif pickled.exists():  # tensors alone are unpickled, nothing that could run
-            yield from torch.load(pickled, map_location="cpu", mmap=True, weights_only=True).items()
+            mapped = is_zipfile(pickled)  # of before torch 1.6, a file is no zip, and read whole
+            yield from torch.load(pickled, map_location="cpu", mmap=mapped, weights_only=True).items()
         else:
             raise CourseError(f"{folder} has no weights; it needs model.safetensors or {PICKLED}")
     except pickle.UnpicklingError as error:

@@ -1,0 +1,200 @@
+"""Files as ten models on the hub have them, at small sizes and with their oddities, write what transformers writes."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from tests.pretrained.test_pretrained import TEXTS, tokenizers, vocab_size  # noqa: F401 (the fixture)
+from tfm_lib.commands.tasks import Task, pairs_of_file
+from tfm_lib.commands.tuning import tuned
+from tfm_lib.pretrained import from_pretrained
+from tfm_lib.pretrained.small import small_model
+
+
+def settings(folder: Path, file: str, **changes: object) -> None:
+    """Change what a JSON file of a folder says; None takes a setting out."""
+    path = folder / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    content = {name: value for name, value in (content | changes).items() if value is not None}
+    path.write_text(json.dumps(content))
+
+
+def pickled(folder: Path, *, before_1_6: bool = False) -> None:
+    """The weights in pytorch_model.bin: a zip of pickles, or, of before torch 1.6, one pickle."""
+    weights = load_file(folder / "model.safetensors")
+    weights["final_logits_bias"] = weights.get("final_logits_bias", torch.zeros(1, len(weights["model.shared.weight"])))
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=not before_1_6)
+
+
+def files_of_bart(folder: Path) -> None:
+    """vocab.json and merges.txt as well, and <mask>, for which the larger models have no row."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_special_tokens(["<mask>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.model.save(str(folder))
+    settings(folder, "tokenizer_config.json", mask_token="<mask>")
+
+
+def bart_base(folder: Path, model) -> None:
+    files_of_bart(folder)
+    (folder / "model.safetensors").unlink()
+    model.model.save_pretrained(folder)  # without its head, and so without "model." in the names
+    model.generation_config.save_pretrained(folder)
+    settings(folder, "config.json", add_bias_logits=False, normalize_before=False, task_specific_params={"x": {}})
+
+
+def bart_large_cnn(folder: Path, model) -> None:
+    files_of_bart(folder)
+    pickled(folder)
+    settings(folder, "generation_config.json", _from_model_config=True, eos_token_id=[2])
+
+
+def bart_large_xsum(folder: Path, model) -> None:
+    files_of_bart(folder)
+    model.half().save_pretrained(folder)
+    (folder / "tokenizer.json").unlink()  # as in folders of before there was one
+    settings(folder, "config.json", eos_token_ids=[2], extra_pos_embeddings=2)
+
+
+def distilbart(folder: Path, model) -> None:
+    files_of_bart(folder)
+    pickled(folder, before_1_6=True)
+    settings(folder, "config.json", extra_pos_embeddings=2, force_bos_token_to_be_generated=True)
+
+
+def opus(folder: Path, model) -> None:
+    pickled(folder)
+    settings(folder, "config.json", static_position_embeddings=True, extra_pos_embeddings=0)
+
+
+def opus_romance(folder: Path, model) -> None:
+    opus(folder, model)
+
+
+def pegasus_xsum(folder: Path, model) -> None:
+    pickled(folder, before_1_6=True)
+    settings(folder, "config.json", add_final_layer_norm=True, normalize_before=True, extra_pos_embeddings=1)
+
+
+def pegasus_cnn_dailymail(folder: Path, model) -> None:
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="20KB")
+    assert (folder / "model.safetensors.index.json").exists()
+
+
+def trainer(folder: Path, model) -> None:
+    files_of_bart(folder)
+    for name in ("optimizer.pt", "scheduler.pt", "training_args.bin", "rng_state.pth"):
+        torch.save({"state": {}}, folder / name)
+    settings(folder, "trainer_state.json", global_step=500, best_metric=1.0)
+    settings(folder, "generation_config.json", max_length=30)
+
+
+ONES: dict[str, tuple[str, Callable]] = {
+    "bart-base": ("bart", bart_base),
+    "bart-large-cnn": ("bart", bart_large_cnn),
+    "bart-large-xsum": ("bart", bart_large_xsum),
+    "distilbart-cnn-12-6": ("bart", distilbart),
+    "opus-mt-en-de": ("marian", opus),
+    "opus-mt-zh-en": ("marian", opus),
+    "opus-mt-en-ROMANCE": ("marian", opus_romance),
+    "pegasus-xsum": ("pegasus", pegasus_xsum),
+    "pegasus-cnn_dailymail": ("pegasus", pegasus_cnn_dailymail),
+    "checkpoint-500": ("bart", trainer),
+}
+
+
+def publish(name: str, parts: dict[str, Path], folder: Path) -> Path:
+    """The files of a model of the hub, small and with random weights."""
+    family, oddities = ONES[name]
+    shutil.copytree(parts[family], folder)
+    if name == "opus-mt-en-ROMANCE":
+        table = json.loads((folder / "vocab.json").read_text())
+        last = table.pop("<pad>")
+        (folder / "vocab.json").write_text(json.dumps(table | {">>fr<<": last, ">>it<<": last + 1, "<pad>": last + 2}))
+        settings(folder, "tokenizer_config.json", target_lang="ROMANCE")
+    model = small_model(family, vocab_size(family, folder), seed=3)
+    model.save_pretrained(folder)
+    oddities(folder, model)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+@pytest.mark.parametrize("name", ONES)
+def test_a_model_of_the_hub_writes_what_transformers_writes(name, tokenizers, tmp_path):  # noqa: F811
+    folder = publish(name, tokenizers, tmp_path / name)
+    ours = from_pretrained(folder)
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    reads = AutoTokenizer.from_pretrained(folder)
+    texts = [">>fr<< " * (name == "opus-mt-en-ROMANCE") + text for text in TEXTS[:3]]
+    inputs = reads(texts, return_tensors="pt", padding=True, truncation=True, max_length=64)
+    assert ours.encode(texts).tolist() == inputs.input_ids.tolist()
+    with torch.no_grad():
+        tokens = theirs.generate(**inputs)
+    assert ours.generate(texts) == reads.batch_decode(tokens, skip_special_tokens=True)
+
+
+def test_what_a_text_can_give_decides_whether_tokenizer_and_model_fit(tokenizers, tmp_path):  # noqa: F811
+    folder = publish("bart-large-cnn", tokenizers, tmp_path / "cnn")
+    assert from_pretrained(folder).tokenizer.highest_id == 499 and len(from_pretrained(folder).tokenizer) == 501
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens(["neologism"])  # of a model that was to be resized
+    tokenizer.save(str(folder / "tokenizer.json"))
+    with pytest.raises(ValueError, match="reads texts as ids up to 501, and its model has 500 rows"):
+        from_pretrained(folder)
+
+
+ODD_WAYS = {
+    "repetition_penalty": 1.2, "do_sample": True, "early_stopping": "never", "encoder_no_repeat_ngram_size": 3,
+    "bad_words_ids": [[4, 5], [6]],
+}  # fmt: skip
+
+
+def test_ways_to_write_that_are_not_built_are_a_warning_with_the_file(tokenizers, tmp_path):  # noqa: F811
+    folder = publish("checkpoint-500", tokenizers, tmp_path / "odd")
+    settings(folder, "generation_config.json", eos_token_id=[2, 7], **ODD_WAYS)
+    with pytest.warns(UserWarning) as told:
+        model = from_pretrained(folder)
+    messages = [str(warning.message) for warning in told]
+    assert messages[0] == f"{folder}/generation_config.json: eos_token_id=[2, 7]: texts end at the first of them alone"
+    assert all(f"{name}=" in messages[1] for name in ODD_WAYS) and messages[1].endswith("not built here and left out")
+    assert model.generation.rules.banned == (6,) and model.generation.early_stopping is False
+    assert model.generate(TEXTS[:1])
+
+
+@pytest.mark.parametrize("kind", ["t5", "mbart", "m2m_100", "pegasus_x", "led"])
+def test_relatives_are_named_with_the_lesson_that_explains_them(kind, tmp_path):
+    settings(tmp_path, "config.json", model_type=kind)
+    with pytest.raises(ValueError, match=r"ForConditionalGeneration.*lessons? 1[256].*transformers this one"):
+        from_pretrained(tmp_path)
+
+
+def test_a_vocabulary_of_before_tokenizer_json_says_how_to_write_one(tokenizers, tmp_path):  # noqa: F811
+    folder = publish("bart-base", tokenizers, tmp_path / "zh")
+    for file in ("tokenizer.json", "vocab.json", "merges.txt"):
+        (folder / file).unlink()
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    with pytest.raises(ValueError, match=r"AutoTokenizer\.from_pretrained\(.*\)\.save_pretrained"):
+        from_pretrained(folder)
+
+
+def test_a_model_of_long_texts_is_tuned_with_room_for_one(tokenizers, tmp_path):  # noqa: F811
+    """An example of 4,114 tokens once met a limit of 2,048, which no option raised."""
+    folder = publish("bart-base", tokenizers, tmp_path / "long")
+    settings(folder, "config.json", max_position_embeddings=4096)
+    weights = load_file(folder / "model.safetensors")
+    for side in ("encoder", "decoder"):
+        weights[f"{side}.embed_positions.weight"] = torch.randn(4098, 16)
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    (tmp_path / "pairs.csv").write_text("article,summary\n" + "".join(f"a{n},b\n" for n in range(20)))
+    task: Task = tuned(pairs_of_file(tmp_path / "pairs.csv", 0), str(folder))
+    assert task.max_article == 4096 and task.recipe.max_tokens == 2 * 4096
