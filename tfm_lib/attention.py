@@ -18,9 +18,9 @@ def attention_weights(
     *,
     causal: bool = False,
 ) -> Tensor:
-    """How much each query attends to each key: softmax(query key^T / sqrt(K)).
+    """How much each query attends to each key: softmax(query key^T / sqrt(Dh)).
 
-    query (..., T, K), key (..., S, K), mask broadcastable to (..., T, S)
+    query (..., T, Dh), key (..., S, Dh), mask broadcastable to (..., T, S)
     -> (..., T, S).
     causal: the queries are the last T of the S positions, and none sees a later key.
     Raises ValueError where the widths differ. Source: Vaswani et al. 2017, equation 1.
@@ -35,10 +35,10 @@ def attention(
 ) -> Tensor:
     """The values, mixed by `attention_weights`, in one fused kernel that never stores the weights.
 
-    query (..., T, K), key (..., S, K), value (..., S, any width), mask (..., T, S) -> (..., T, width of value).
-    dropout: the probability with which a weight is set to zero; the caller passes 0 outside training.
-    A query that may attend to nothing gets zeros. Raises ValueError or TypeError for widths, lengths or a mask that
-    don't fit. Source: Vaswani et al. 2017, equation 1; Dao et al. 2022 for the kernel.
+    query (..., T, Dh), key (..., S, Dh), value (..., S, any width), mask (..., T, S) -> (..., T, width of value).
+    dropout: the probability with which a weight is set to zero. A query that may attend to nothing gets zeros.
+    Raises ValueError or TypeError for widths, lengths or a mask that don't fit.
+    Source: Vaswani et al. 2017, equation 1; Dao et al. 2022 for the kernel.
     """
     _check_widths(query, key)
     if key.shape[-2] != value.shape[-2]:
@@ -52,10 +52,10 @@ def attention(
 
 
 def _attention_by_any_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float) -> Tensor:
-    """The same where a kernel may turn a query that may attend to nothing into NaN, in its output or its gradient.
+    """The same where a kernel may give NaN for a query that may attend to nothing, in its output or its gradient.
 
-    No kernel ever sees such a query: it may attend to everything, and its result is thrown away. The CPU's kernels
-    need no such help, and it is not free. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
+    Such a query attends to everything, and its result is thrown away. The CPU's kernels need no such help, which costs
+    time. Known cases: pytorch issues 163997, 167515 (MPS), 196678 (cuDNN's gradient).
     """
     nothing_seen = ~mask.any(-1, keepdim=True)
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | nothing_seen, dropout_p=dropout)
@@ -102,9 +102,9 @@ class AdditiveAttention(nn.Module):
 
     def weights(self, query: Tensor, key: Tensor, mask_or_lengths: Tensor | None = None) -> Tensor:
         """How much each query attends to each key -> (B, T, S)."""
-        query, key = self.query_proj(query), self.key_proj(key)  # (B, T, hidden), (B, S, hidden)
-        pairs = query[:, :, None, :] + key[:, None, :, :]  # (B, T, S, hidden): every query with every key
-        scores = self.score(pairs.tanh()).squeeze(-1)  # (B, T, S)
+        query = self.query_proj(query)[:, :, None, :]  # (B, T, 1, hidden)
+        key = self.key_proj(key)[:, None, :, :]  # (B, 1, S, hidden)
+        scores = self.score((query + key).tanh()).squeeze(-1)  # (B, T, S): every query with every key
         return masked_softmax(scores, mask_or_lengths)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask_or_lengths: Tensor | None = None) -> Tensor:
@@ -112,10 +112,8 @@ class AdditiveAttention(nn.Module):
 
 
 class Positions(NamedTuple):
-    """Where the queries and the keys of an attention stand in their texts, counted from 0: (T,) and (S,).
-
-    One entry for all queries, (1,), says that they stand side by side at one position, as the beams of a source do.
-    """
+    """The positions of queries (T,) and keys (S,), counted from 0. One entry for all queries, (1,), says that they are
+    side by side at one position, as the beams of a source are."""
 
     query: Tensor
     key: Tensor
@@ -127,13 +125,13 @@ class Positions(NamedTuple):
 
 
 class Cache(Protocol):
-    """All that attention knows of a cache; tfm_lib.writing.decoding has one."""
+    """All that attention knows of a cache; tfm_lib.writing.cache has one."""
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the new keys and values (B, H, new, K), give back all so far (B, H, S, K)."""
+        """Take the new keys and values (B, H, new, Dh), give back all so far (B, H, S, Dh)."""
 
     def all(self) -> tuple[Tensor, Tensor]:
-        """All keys and values so far (B, H, S, K)."""
+        """All keys and values so far (B, H, S, Dh)."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -142,17 +140,18 @@ class MultiHeadAttention(nn.Module):
     query (B, T, D), key and value (B, S, D), mask broadcastable to (B, H, T, S) -> (B, T, D).
     With a cache, key and value are those that it has not seen: there may be none of them, S = 0.
     causal hides the future: the queries are the last T positions of all keys, the cached ones included.
-    positions are handed on to `attend`, which variants replace; the places of what a cache holds are not guessed.
-    dropout acts on the attention weights; it is off by default, as in the paper (section 5.4 does not drop weights).
-    Raises ValueError where num_heads does not divide d_model, or dropout is not in [0, 1).
-    Source: Vaswani et al. 2017, section 3.2.2.
+    positions are passed to `attend`, which variants replace. dropout acts on the attention weights; it is off by
+    default, as in the paper (section 5.4). Raises ValueError where num_heads does not divide d_model, or for a dropout
+    outside [0, 1). Source: Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         check_heads(d_model, num_heads)
         check_dropout(dropout)
-        self.num_heads, self.width, self.dropout = num_heads, d_model // num_heads, dropout
+        self.num_heads = num_heads
+        self.width = d_model // num_heads  # Dh
+        self.dropout = dropout
         self.query_proj = nn.Linear(d_model, d_model)
         self.key_proj = nn.Linear(d_model, d_model)
         self.value_proj = nn.Linear(d_model, d_model)
@@ -170,9 +169,9 @@ class MultiHeadAttention(nn.Module):
         *,
         causal: bool = False,
     ) -> Tensor:
-        query = self._split(self.query_proj(query))  # (B, H, T, K)
-        key, value = self._keys_and_values(key, value, cache)  # (B, H, S, K)
-        mixed = self.attend(query, key, value, mask, positions, causal=causal)  # (B, H, T, K)
+        query = self._split(self.query_proj(query))  # (B, H, T, Dh)
+        key, value = self._keys_and_values(key, value, cache)  # (B, H, S, Dh)
+        mixed = self.attend(query, key, value, mask, positions, causal=causal)  # (B, H, T, Dh)
         return self.output_proj(self._merge(mixed))  # (B, T, D)
 
     def attend(
@@ -187,7 +186,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Each head's mixture of its values, the one thing that variants replace.
 
-        query (B, H, T, K), key and value (B, H, S, K), mask broadcastable to (B, H, T, S) -> (B, H, T, K).
+        query (B, H, T, Dh), key and value (B, H, S, Dh), mask broadcastable to (B, H, T, S) -> (B, H, T, Dh).
         positions: where queries and keys stand, if the caller said so; this one does not look.
         causal: the future is hidden besides what the mask hides; `masks.explicit_mask` makes one mask of both.
         """
@@ -202,11 +201,14 @@ class MultiHeadAttention(nn.Module):
     def _keys_and_values(self, key: Tensor, value: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
         if cache is not None and not key.shape[1]:  # nothing is new: all were computed before
             return cache.all()
-        key, value = self._split(self.key_proj(key)), self._split(self.value_proj(value))
-        return (key, value) if cache is None else cache.update(key, value)
+        key = self._split(self.key_proj(key))
+        value = self._split(self.value_proj(value))
+        if cache is not None:
+            return cache.update(key, value)
+        return key, value
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], -1, self.width).transpose(1, 2)  # (B, T, D) -> (B, T, H, K) -> (B, H, T, K)
+        return x.view(*x.shape[:2], -1, self.width).transpose(1, 2)  # (B, T, D) -> (B, T, H, Dh) -> (B, H, T, Dh)
 
     def _merge(self, x: Tensor) -> Tensor:
-        return x.transpose(1, 2).flatten(2)  # (B, H, T, K) -> (B, T, H, K) -> (B, T, D)
+        return x.transpose(1, 2).flatten(2)  # (B, H, T, Dh) -> (B, T, H, Dh) -> (B, T, D)

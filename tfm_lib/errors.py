@@ -21,10 +21,7 @@ class CourseError(ValueError):
 
 
 def marking(command: Callable[[], None]) -> None:
-    """Run a command of a worker; where the system refuses, that is a `CourseError`, too.
-
-    The process that has started the worker learns the name of the error's class, and nothing else of it.
-    """
+    """Run a worker's command, whose starter learns only the error's class: a refusal of the system is `CourseError`."""
     try:
         command()
     except OSError as error:

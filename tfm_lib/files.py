@@ -22,8 +22,7 @@ LEFT_BEHIND = 3600.0  # seconds after which a temporary file belongs to a proces
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it: at any moment there is the old one or the new one, whole.
 
-    Several processes may write the same file: the last one stays. Raises OSError, with the fix, if it can't be
-    written; the old file is then kept.
+    Of several processes that write it the last one wins. Raises OSError, with the fix; the old file is then kept.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -36,12 +35,12 @@ def write_whole(path: Path, content: bytes) -> None:
         part.replace(path)
     except OSError as error:
         fix = FIXES.get(error.errno or 0, "write elsewhere").format(size=len(content) / 2**20)
-        kept = "what was there is kept; " if path.is_file() else ""
-        raise OSError(f"can't write {path} ({error.strerror}); {kept}{fix}") from error
+        old = "what was there is kept; " if path.is_file() else ""
+        raise OSError(f"can't write {path} ({error.strerror}); {old}{fix}") from error
     finally:
         with suppress(OSError):  # after the rename there is none
             part.unlink()
-    for other in path.parent.glob(f".{escape(path.name)}.*.part"):
+    for abandoned in path.parent.glob(f".{escape(path.name)}.*.part"):
         with suppress(OSError):  # it may end in this moment
-            if time.time() - other.stat().st_mtime > LEFT_BEHIND:
-                other.unlink()
+            if time.time() - abandoned.stat().st_mtime > LEFT_BEHIND:
+                abandoned.unlink()

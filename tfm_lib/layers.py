@@ -86,7 +86,10 @@ class EncoderLayer(nn.Module):
         *,
         causal: bool = False,
     ) -> Tensor:
-        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, y, mask, cache, positions, causal=causal))
+        def look_around(y: Tensor) -> Tensor:
+            return self.self_attention(y, y, y, mask, cache, positions, causal=causal)
+
+        x = self.around_self_attention(x, look_around)
         return self.around_feed_forward(x, self.feed_forward)
 
 

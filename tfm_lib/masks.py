@@ -1,9 +1,8 @@
 """What may be seen: masks, and the softmax that obeys them.
 
 A mask is boolean, True means "may attend", and it broadcasts to the scores' shape (B, H, T, S), with all four axes:
-one of (B, T, S) would pass for one of (H, T, S) where B equals H.
-Combine masks with `&`. Masks hide keys, never query rows. A query that may attend to nothing gets
-weights of zero and a gradient of zero, in every dtype.
+one of (B, T, S) would pass for one of (H, T, S) where B equals H. Combine masks with `&`. Masks hide keys, never query
+rows. A query that may attend to nothing gets weights of zero and a gradient of zero, in every dtype.
 """
 
 import torch
@@ -38,7 +37,7 @@ def causal_mask(length: int, past: int = 0, device: torch.device | str | None = 
 
 
 def explicit_mask(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
-    """What `mask` hides and, if causal, the future, in one mask: query (..., T, K), key (..., S, K) -> (..., T, S).
+    """`mask` and, if causal, the mask of the future in one: query (..., T, Dh), key (..., S, Dh) -> (..., T, S).
 
     The queries are the last T of the S positions. None: nothing is hidden, as from a single query in the last position.
     Raises ValueError or TypeError where there are more queries than keys, or the mask doesn't fit the scores.
@@ -99,10 +98,8 @@ def check_mask(mask: Tensor, shape: torch.Size | tuple[int, ...], device: torch.
             f"scores of shape {tuple(shape)} need a mask of four axes, (batch, heads, queries, keys), "
             f"got {tuple(mask.shape)}; write {fix.get(mask.dim(), 'mask.view(1, 1, 1, -1)')}"
         )
-    fits = mask.dim() <= len(shape) and all(
-        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
-    )
-    if not fits:
+    padded = (1,) * (len(shape) - mask.dim()) + tuple(mask.shape)
+    if len(padded) != len(shape) or any(m not in (1, s) for m, s in zip(padded, shape, strict=True)):
         raise ValueError(
             f"a mask of shape {tuple(mask.shape)} does not broadcast to the scores' shape {tuple(shape)}; "
             "the last two axes are (queries, keys), and the axes before them must be 1 or equal"

@@ -47,12 +47,12 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         sizes = "vocab_size d_model num_heads d_ff num_encoder_layers num_decoder_layers max_length"
-        for name in (*sizes.split(), "position_offset", "pad_id", "start_id", "eos_id"):
-            if not isinstance(getattr(self, name), int):
-                raise ValueError(f"{name} must be a whole number, got {getattr(self, name)!r}; round it")
-        for name in sizes.split():
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        least = dict.fromkeys(sizes.split(), 1) | dict.fromkeys(("position_offset", "pad_id", "start_id", "eos_id"), 0)
+        for name, smallest in least.items():
+            if not isinstance(value := getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number, got {value!r}; round it")
+            if value < smallest:
+                raise ValueError(f"{name} must be at least {smallest}, got {value}")
         check_heads(self.d_model, self.num_heads)
         check_dropout(self.dropout)
         check_activation(self.activation)
@@ -60,12 +60,9 @@ class TransformerConfig:
             raise ValueError(f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}")
         if self.positions == "sinusoidal":
             check_even(self.d_model, step=self.num_heads)  # both are odd here, so that the sum is even
-        if self.position_offset < 0:
-            raise ValueError(f"position_offset can't be negative, got {self.position_offset}")
         for name in ("pad_id", "start_id", "eos_id"):
-            if not 0 <= getattr(self, name) < self.vocab_size:
-                last = self.vocab_size - 1
-                raise ValueError(f"{name} must be an id of the vocabulary, 0..{last}, got {getattr(self, name)}")
+            if (i := getattr(self, name)) >= self.vocab_size:
+                raise ValueError(f"{name} must be an id of the vocabulary, 0..{self.vocab_size - 1}, got {i}")
 
     @property
     def layer(self) -> dict[str, Any]:
@@ -87,11 +84,10 @@ class InputEmbedding(nn.Module):
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.scale = config.scale
         sizes = (config.d_model, config.max_length, config.position_offset)
-        self.positions = (
-            LearnedPositions(*sizes)
-            if config.positions == "learned"
-            else SinusoidalPositions(*sizes, config.interleaved)
-        )
+        if config.positions == "learned":
+            self.positions: nn.Module = LearnedPositions(*sizes)
+        else:
+            self.positions = SinusoidalPositions(*sizes, config.interleaved)
         self.norm = nn.LayerNorm(config.d_model) if config.embed_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
@@ -132,7 +128,7 @@ class Encoder(nn.Module):
 
 
 class Past(Protocol):
-    """What the decoder asks of a cache; tfm_lib.writing.decoding.DecoderCache is one."""
+    """What the decoder asks of a cache; tfm_lib.writing.cache.DecoderCache is one."""
 
     @property
     def length(self) -> int: ...  # positions that were decoded before
@@ -140,7 +136,7 @@ class Past(Protocol):
     @property
     def layers(self) -> Sequence[tuple[Cache, Cache]]: ...  # for each: self-attention, cross-attention
 
-    def positions(self, new: int, device: torch.device) -> Positions: ...  # of so many more tokens, and of all keys
+    def positions(self, new: int, device: torch.device) -> Positions: ...  # of `new` more tokens, and of all keys
 
 
 class Decoder(nn.Module):
@@ -161,25 +157,30 @@ class Decoder(nn.Module):
         memory_mask: Tensor | None = None,
         cache: Past | None = None,
     ) -> Tensor:
-        length, device = ids.shape[-1], ids.device
-        past = 0 if cache is None else cache.length
-        counted = Positions.counted(length, length, device=device)
-        positions = counted if cache is None else cache.positions(length, device)
-        memory_positions = Positions(positions.query, torch.arange(memory.shape[1], device=device))
+        length = ids.shape[-1]
+        past = 0
+        positions = Positions.counted(length, length, device=ids.device)
+        if cache is not None:
+            past = cache.length
+            positions = cache.positions(length, ids.device)
+        memory_positions = Positions(positions.query, torch.arange(memory.shape[1], device=ids.device))
         rows = ids if len(positions.query) == length else ids.view(-1, 1)  # tokens side by side: one in each row
         x = self.embedding(rows, past).view(*ids.shape, -1)  # (B, T, D)
         causal = len(positions.query) > 1  # a position that comes last has no future to hide
         if past:
             memory = memory[:, :0]  # nothing in the memory is new: its keys and values are in the cache
         for i, layer in enumerate(self.layers):
-            self_cache, memory_cache = (None, None) if cache is None else cache.layers[i]
+            self_cache: Cache | None = None
+            memory_cache: Cache | None = None
+            if cache is not None:
+                self_cache, memory_cache = cache.layers[i]
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, causal=causal, cache=self_cache,
                       memory_cache=memory_cache, positions=positions, memory_positions=memory_positions)  # fmt: skip
         return self.norm(x)
 
 
 class Transformer(nn.Module):
-    """The whole model. `encode` and `decode` are the only way through it, for training and decoding alike.
+    """The whole model. `encode` and `decode` are the only way through it, for both training and decoding.
 
     At the start: embeddings N(0, 1 / d_model), learned positions as wide as a scaled embedding, an untied output
     N(0, 0.02^2), every other matrix Xavier uniform, biases 0, LayerNorm 1 and 0.
@@ -243,10 +244,8 @@ class Transformer(nn.Module):
         """tgt (B, T), memory (B, S, D), src_mask broadcastable to (B, 1, 1, S) -> logits (B, T, V).
 
         The mask by which `encode` hid padding can't be guessed from the memory, so it must be given. None says that
-        nothing in the memory is hidden, and is faster than a mask that says so.
-        The future is always hidden. A mask of padding is never guessed from the target's ids,
-        since start_id may equal pad_id; pass tgt_mask to hide more. With a cache, tgt holds
-        only the tokens that it has not seen.
+        nothing in the memory is hidden, and is faster than a mask that says so. The future is always hidden; pass
+        tgt_mask to hide more. With a cache, tgt holds only the tokens that it has not seen.
         """
         x = self.decoder(tgt, memory, mask=tgt_mask, memory_mask=src_mask, cache=cache)  # (B, T, D)
         return self.output(x)  # (B, T, V)

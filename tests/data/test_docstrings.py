@@ -29,12 +29,8 @@ def bare(): return "no docstring"
 def test_every_docstring_is_found_in_the_order_of_the_file():
     found = ["A module.", "A class.", "A method.", "A function in it.", "One that waits."]
     assert list(docstrings_of_code(CODE)) == found
-
-
-def test_what_is_no_python_has_none():
-    assert list(docstrings_of_code("def {{ name }}():")) == []
-    assert list(docstrings_of_code(b"x = '\xff'")) == []
-    assert list(docstrings_of_code("a\0b")) == []
+    for no_python in ("def {{ name }}():", b"x = '\xff'", "a\0b"):
+        assert list(docstrings_of_code(no_python)) == []
 
 
 def test_the_first_line_is_the_summary_and_the_text_below_it_the_article():
@@ -79,16 +75,13 @@ def package(tmp_path, monkeypatch):
     return folder.name
 
 
-def test_a_package_is_read_and_not_imported(package):
+def test_a_package_is_read_and_not_imported_and_an_article_comes_once(package, tmp_path):
     assert len(list(docstrings(package))) == 2  # neither those of its tests nor those of others
-    assert package not in sys.modules
-
-
-def test_an_article_comes_once(package, tmp_path):
     (tmp_path / package / "c.py").write_text((tmp_path / package / "b.py").read_text())
     assert len(list(docstrings(package))) == 3
     articles = [pair.article for pair in harvest(package)]
     assert ["says __init__.py," in articles[0], "says b.py," in articles[1]] == [True, True] and len(articles) == 2
+    assert package not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "this"])

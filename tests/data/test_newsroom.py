@@ -1,36 +1,27 @@
 """The newsroom keeps its promises: what a story is, what its summary is, and what no training set gives away."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from hashlib import sha256
-from inspect import getsource
+from inspect import signature
 from itertools import product
 
 import pytest
 from nltk.stem.porter import PorterStemmer
 
-from tfm_lib.data.batches import pad_rows
+from tfm_lib.data import newsroom
 from tfm_lib.data.newsroom import (
-    AFTER,
-    BEFORE,
     DAYS,
     EVENTS,
     NUMBERS,
     PEOPLE,
     PLACES,
     SLOTS,
-    UNSEEN_PEOPLE,
-    UNSEEN_PLACES,
     Story,
     compose,
     make_newsroom,
     read_slots,
     words,
 )
-from tfm_lib.pretrained import newsroom_model
-from tfm_lib.writing.decoding import greedy
 
 ROOM = make_newsroom(seed=0, train=4000, dev=300, test=600)
 # Every event, thing and phrasing, with one choice of the rest.
@@ -54,41 +45,21 @@ def test_a_story_by_hand() -> None:
     )
 
 
-def test_there_are_enough_events_phrasings_and_stories() -> None:
-    assert len(EVENTS) >= 8
-    assert all(
-        len(event.phrasings) >= 4 and len({*event.phrasings}) == len(event.phrasings) for event in EVENTS.values()
-    )
-    # Even without sentences beside them; each phrasing tells all slots (below), so that all of these are distinct.
-    ways = sum(len(event.things) * len(event.phrasings) for event in EVENTS.values())
-    assert ways * len(PEOPLE) * len(PLACES) * len(DAYS) * len(NUMBERS) > 50_000
-    few = product(["Anna Weber", "Mei Tanaka"], ["Oslo", "Lima"], ["Monday", "Friday"], [2, 30])
-    assert len({compose("flood", "tenants", *slots).article for slots in few}) == 2**4
-
-
 @pytest.mark.parametrize("stories", ROOM, ids=ROOM._fields)
 def test_sizes_of_stories_and_summaries(stories: list[Story]) -> None:
     for story in stories:
         assert 15 <= len(story.article.split()) <= 60
         assert 2 <= story.article.count(". ") + 1 <= 4
         assert 5 <= len(story.summary.split()) <= 12
-    assert {story.event for story in stories} == EVENTS.keys()
+    assert {story.event for story in stories} == EVENTS.keys() and len(EVENTS) >= 8
     assert len({story.article for story in stories}) == len(stories)
     events = Counter(story.event for story in stories).values()
     assert max(events) <= min(events) + 1
 
 
-def test_no_story_can_be_too_short_or_too_long() -> None:
-    lengths = [len(story.article.split()) for story in PLAIN]
-    beside = sorted(len(sentence.split()) for sentence in [*BEFORE, *AFTER])
-    # A name is longer than the place that it fills, by one word for each person.
-    longest = max(len(sentence.split()) + sentence.count("{person}") for sentence in [*BEFORE, *AFTER])
-    assert min(lengths) >= 15 and max(lengths) + 2 * longest <= 60 and beside[0] >= 5
-
-
 @pytest.mark.parametrize("stem", [str, PorterStemmer().stem], ids=["words", "stems"])
 def test_summaries_are_abstractive_whatever_stands_beside_the_story(stem) -> None:
-    beside = {stem(word) for sentence in [*BEFORE, *AFTER] for word in words(sentence)}
+    beside = {stem(word) for sentence in [*newsroom.BEFORE, *newsroom.AFTER] for word in words(sentence)}
     for story in PLAIN:
         article = beside | {stem(word) for word in words(story.article)}
         summary = [stem(word) for word in words(story.summary)]
@@ -149,26 +120,25 @@ def test_the_last_phrasings_are_told_in_the_test_sets_alone_in_words_that_traini
 
 
 def test_unseen_names_are_in_no_other_set() -> None:
-    strange = {word for name in [*UNSEEN_PEOPLE, *UNSEEN_PLACES] for word in words(name)}
+    strange = {word for name in [*newsroom.UNSEEN_PEOPLE, *newsroom.UNSEEN_PLACES] for word in words(name)}
     for stories in ROOM[:3]:
         assert not any(strange & {*words(story.article)} for story in stories)
     for story in ROOM.unseen_names:
         assert {story.slots["who"], story.slots["where"]} <= strange
-    names = [name.lower() for name in [*PEOPLE, *PLACES, *UNSEEN_PEOPLE, *UNSEEN_PLACES]]
+    names = [name.lower() for name in [*PEOPLE, *PLACES, *newsroom.UNSEEN_PEOPLE, *newsroom.UNSEEN_PLACES]]
     last = [name.split()[-1] for name in names]
     assert len({*last}) == len(last)
     everything = {word for event in EVENTS.values() for word in words(" ".join(event.phrasings) + event.summary)}
-    everything |= {word for sentence in [*BEFORE, *AFTER, *DAYS, *NUMBERS.values()] for word in words(sentence)}
+    everything |= {
+        word for sentence in [*newsroom.BEFORE, *newsroom.AFTER, *DAYS, *NUMBERS.values()] for word in words(sentence)
+    }
     assert not everything & {word for name in names for word in words(name)}
 
 
-def test_every_name_day_and_number_is_told_often_in_a_few_thousand_stories() -> None:
+def test_every_name_day_and_number_is_told_often_and_others_stand_beside_most_stories() -> None:
     for slot, values in [("who", PEOPLE), ("where", PLACES), ("when", DAYS), ("how_many", NUMBERS)]:
         times = Counter(story.slots[slot] for story in ROOM.train)
         assert len(times) == len(values) and min(times.values()) > 40
-
-
-def test_other_names_days_and_numbers_stand_beside_most_stories() -> None:
     everyone = {name.split()[-1].lower() for name in PEOPLE}
     misled = sum(len(everyone & {*words(story.article)}) > 1 for story in ROOM.train)
     assert misled > 0.3 * len(ROOM.train)
@@ -178,23 +148,20 @@ def digest(stories: list[Story]) -> str:
     return sha256("\n".join(story.article + story.summary for story in stories).encode()).hexdigest()[:16]
 
 
+DIGESTS = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aaced344e6a"]
+
+
 def test_a_seed_gives_the_same_stories_everywhere() -> None:
+    """Whatever the seed of hashes: this process has a random one."""
     small = make_newsroom(seed=3, train=50, dev=5, test=5)
     assert [digest(stories) for stories in small] == DIGESTS
-    code = "from hashlib import sha256\nfrom tfm_lib.data.newsroom import Story, make_newsroom\n" + getsource(digest)
-    code += "print(*map(digest, make_newsroom(3, train=50, dev=5, test=5)))"
-    out = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True)
-    assert out.stdout.decode().split() == DIGESTS, out.stderr.decode()
     assert make_newsroom(seed=4, train=50, dev=5, test=5).train != small.train
 
 
 def test_the_newsroom_of_the_course_has_seed_0_and_its_sizes() -> None:
-    room = make_newsroom()
-    assert [len(stories) for stories in room] == [20_000, 500, 1000, 1000]
-    assert room == make_newsroom(0)
-
-
-DIGESTS = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aaced344e6a"]
+    defaults = {name: p.default for name, p in signature(make_newsroom).parameters.items()}
+    assert defaults == dict(seed=0, train=20_000, dev=500, test=1000)
+    assert [len(stories) for stories in ROOM] == [4000, 300, 600, 600]
 
 
 @pytest.mark.parametrize(
@@ -212,16 +179,13 @@ DIGESTS = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aac
         ({"before": ["Ms. weber called."]}, "name its own weber"),
         ({"before": ["It rained."] * 2, "after": ["It rained."]}, "5 sentences; a story has 4 at most: leave some of"),
         ({"after": ["word " * 50 + "."]}, "words; a story has 60 at most: leave some of before and after out"),
-        ({"after": [AFTER[0]]}, r"must be whole, with names for all that is in {}; got \['The news reached {place}"),
+        ({"after": [newsroom.AFTER[0]]}, r"must be whole, with names for all of {}; got \['The news reached {place}"),
         ({"before": [" "]}, "must be whole"),
     ],
 )
 def test_bad_input_is_named(wrong: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compose(**FIRE | wrong)
-
-
-def test_bad_sizes_are_named() -> None:
     with pytest.raises(ValueError, match="dev must be 1 or more, got 0"):
         make_newsroom(dev=0)
     with pytest.raises(ValueError, match="event must be one of .*; got 'war'"):
@@ -256,23 +220,11 @@ def test_bad_sizes_are_named() -> None:
     ],
 )
 def test_slots_of_wrong_summaries(summary: str, wrong: set[str]) -> None:
-    truth = compose(**FIRE).slots
-    told = read_slots(summary, "fire")
-    assert {slot for slot in SLOTS if told[slot] != truth[slot]} == set(wrong)
+    truth, read = compose(**FIRE).slots, read_slots(summary, "fire")
+    assert {slot for slot in SLOTS if read[slot] != truth[slot]} == set(wrong)
 
 
 def test_one_wrong_slot_is_seen_in_every_event() -> None:
     for story, slot in product(PLAIN, SLOTS):
         summary = story.summary.replace(story.slots[slot], "elsewhere")
-        told = read_slots(summary, story.event)
-        assert told == story.slots | {slot: "elsewhere"}
-
-
-def test_the_shipped_model_writes_headlines():
-    """It was trained elsewhere; here it shows on 60 test stories that it came whole."""
-    model, vocabulary = newsroom_model()
-    stories = make_newsroom(train=1, dev=1, test=60).test
-    src = pad_rows([vocabulary.encode(story.article) for story in stories])
-    written = [vocabulary.decode(row) for row in greedy(model, src, 16).tolist()]
-    assert not model.training
-    assert sum(text == story.summary for text, story in zip(written, stories, strict=True)) >= 51  # 85 %
+        assert read_slots(summary, story.event) == story.slots | {slot: "elsewhere"}

@@ -13,9 +13,7 @@ from tfm_lib.data.pictures import CAPTIONS, COLORS, SEEN, SHAPES, SIDE, SIZES, U
 from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import pictures
 from tfm_lib.pretrained.pictures import (
-    GatedCrossAttention,
     VisionTransformer,
-    describe,
     patches,
     pictures_config,
     pictures_model,
@@ -40,10 +38,6 @@ def random(*shape, seed=0):
 @pytest.mark.parametrize("script", SHARED, ids=["benchmark", "package"])
 def test_the_lesson_defines_what_was_trained_and_what_ships(script):
     assert_same("18_pictures_and_text", script, SHARED[script])
-
-
-# ----------------------------------------------------------------------------------------------------
-# Pictures
 
 
 def test_held_out_captions_are_new_and_each_of_their_words_and_pairs_of_words_is_not():
@@ -80,26 +74,12 @@ def test_no_two_shapes_are_alike_and_none_touches_the_edge():
             assert (whole[1] < 0.5).sum() == (drawn[one][1] < 0.5).sum()
 
 
-def test_pictures_are_drawn_anew_and_repeat_with_their_seed():
-    one, other, again = (make_pictures(SEEN[:4], torch.Generator().manual_seed(seed)) for seed in (0, 1, 0))
-    assert torch.equal(one, again) and not torch.equal(one, other)
-    assert one.shape == (4, 3, SIDE, SIDE) and one.min() >= 0 and one.max() <= 1
-
-
-def test_patches_by_hand_and_as_unfold_has_them():
-    assert patches(torch.arange(16).view(1, 1, 4, 4), 2)[0].tolist() == [
-        [0, 1, 4, 5],
-        [2, 3, 6, 7],
-        [8, 9, 12, 13],
-        [10, 11, 14, 15],
-    ]
-    some = random(2, 3, 24, 24)
+def test_pictures_repeat_with_their_seed_and_their_patches_are_those_of_unfold():
+    some, other, again = (make_pictures(SEEN[:4], torch.Generator().manual_seed(seed)) for seed in (0, 1, 0))
+    assert torch.equal(some, again) and not torch.equal(some, other)
+    assert some.shape == (4, 3, SIDE, SIDE) and some.min() >= 0 and some.max() <= 1
     theirs = nn.functional.unfold(some, 6, stride=6).transpose(1, 2)  # (B, P, C * 36)
     assert torch.equal(patches(some), theirs)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Eyes
 
 
 def test_the_eye_is_torchvisions():
@@ -129,19 +109,6 @@ def test_the_eye_is_torchvisions():
             other.mlp[3].load_state_dict(layer.feed_forward.contract.state_dict())
         some = random(3, 3, SIDE, SIDE).double()
         torch.testing.assert_close(ours(some)[:, 0], theirs(some), rtol=0, atol=1e-12)
-
-
-def test_without_places_the_order_of_patches_is_not_seen():
-    eye = VisionTransformer(CONFIG).eval()
-    some = random(2, 3, SIDE, SIDE)
-    with torch.no_grad():
-        assert (eye(some.roll(6, 2)) - eye(some))[:, 0].abs().max() > 1e-4
-        eye.places[1:] = 0
-        torch.testing.assert_close(eye(some.roll(6, 2))[:, 0], eye(some)[:, 0], rtol=0, atol=1e-5)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Towers and gates
 
 
 def test_the_contrastive_loss_by_hand():
@@ -174,20 +141,6 @@ def test_shut_gates_are_the_text_model_to_the_last_bit_and_open_gates_learn():
         assert torch.equal(describer(tokens, memory), alone)
 
 
-def test_a_gate_by_hand():
-    look = GatedCrossAttention(4, 2, 8).eval()
-    x, memory = random(1, 2, 4), random(1, 3, 4, seed=1)
-    with torch.no_grad():
-        look.gates.copy_(torch.tensor([0.5, -2.0]))
-        seen = x + torch.tensor(0.5).tanh() * look.cross_attention(look.attention_norm(x), memory, memory)
-        wanted = seen - torch.tensor(2.0).tanh() * look.feed_forward(look.network_norm(seen))
-        torch.testing.assert_close(look(x, memory), wanted)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What ships
-
-
 def test_what_ships_scores_as_its_record_says(shipped):
     model, vocabulary = shipped
     every = range(len(vocabulary))
@@ -204,17 +157,6 @@ def test_what_ships_scores_as_its_record_says(shipped):
             named = model.head(model.shape_eye(shown)[:, 0]).argmax(-1).tolist()
             share = fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True))
             assert share == pytest.approx(rows["shapes", None][kind], abs=0.011)
-
-
-def test_gates_that_are_shut_write_the_same_of_every_picture(shipped):
-    model, vocabulary = shipped
-    shown = make_pictures(CAPTIONS[:6], torch.Generator().manual_seed(0))
-    try:
-        model.describer.turned = 0.0
-        ids = describe(model.describer, model.eye(shown), vocabulary.start_id)
-    finally:
-        model.describer.turned = 1.0
-    assert len({*map(tuple, ids.tolist())}) == 1 and vocabulary.decode(ids[0].tolist()) in CAPTIONS
 
 
 def test_the_record_is_the_summary_of_its_rows():

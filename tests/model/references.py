@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward
+from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.model import Transformer
 from tfm_lib.writing.next_token import Rules
 
@@ -20,25 +20,16 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
     theirs.out_proj.load_state_dict(ours.output_proj.state_dict())
 
 
-def copy_feed_forward(ours: FeedForward, theirs: nn.Module) -> None:
-    theirs.linear1.load_state_dict(ours.expand.state_dict())
-    theirs.linear2.load_state_dict(ours.contract.state_dict())
-
-
-def copy_encoder_layer(ours: EncoderLayer, theirs: nn.TransformerEncoderLayer) -> None:
+def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
     copy_attention(ours.self_attention, theirs.self_attn)
-    copy_feed_forward(ours.feed_forward, theirs)
-    theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-    theirs.norm2.load_state_dict(ours.around_feed_forward.norm.state_dict())
-
-
-def copy_decoder_layer(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer) -> None:
-    copy_attention(ours.self_attention, theirs.self_attn)
-    copy_attention(ours.cross_attention, theirs.multihead_attn)
-    copy_feed_forward(ours.feed_forward, theirs)
-    theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())
-    theirs.norm2.load_state_dict(ours.around_cross_attention.norm.state_dict())
-    theirs.norm3.load_state_dict(ours.around_feed_forward.norm.state_dict())
+    wraps = [ours.around_self_attention, ours.around_feed_forward]
+    if isinstance(ours, DecoderLayer):
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+        wraps.insert(1, ours.around_cross_attention)
+    theirs.linear1.load_state_dict(ours.feed_forward.expand.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.contract.state_dict())
+    for number, wrap in enumerate(wraps, start=1):
+        getattr(theirs, f"norm{number}").load_state_dict(wrap.norm.state_dict())
 
 
 def torch_twin(ours: Transformer) -> nn.Transformer:
@@ -48,10 +39,10 @@ def torch_twin(ours: Transformer) -> nn.Transformer:
     with warnings.catch_warnings():  # with norm_first it says that its fast path is off
         warnings.simplefilter("ignore", UserWarning)
         theirs = nn.Transformer(*sizes, batch_first=True, norm_first=c.norm_first).to(ours.output.weight.dtype)
-    for mine, other in zip(ours.encoder.layers, theirs.encoder.layers, strict=True):
-        copy_encoder_layer(mine, other)
-    for mine, other in zip(ours.decoder.layers, theirs.decoder.layers, strict=True):
-        copy_decoder_layer(mine, other)
+    stacks = ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder))
+    for our_stack, their_stack in stacks:
+        for mine, other in zip(our_stack.layers, their_stack.layers, strict=True):
+            copy_layer(mine, other)
     if c.norm_first:
         theirs.encoder.norm.load_state_dict(ours.encoder.norm.state_dict())
         theirs.decoder.norm.load_state_dict(ours.decoder.norm.state_dict())
@@ -73,6 +64,6 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
 
 def with_rules(settings: dict) -> dict:
     """The settings of a search as our functions take them: what `generate` names one by one is one `rules`."""
-    names = [field.name for field in fields(Rules)]
-    rest = {name: value for name, value in settings.items() if name not in names}
-    return rest | {"rules": Rules(**{name: settings[name] for name in names if name in settings})}
+    names = {field.name for field in fields(Rules)} & settings.keys()
+    rules = Rules(**{name: settings[name] for name in names})
+    return {name: value for name, value in settings.items() if name not in names} | {"rules": rules}

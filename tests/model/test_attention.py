@@ -13,12 +13,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import tfm_lib.attention
 from tests.model.references import copy_attention, randomize
-from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
+from tfm_lib.attention import MultiHeadAttention, attention, attention_weights
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.decoding import KeyValueCache
 from tfm_lib.writing.tracing import record_attention
 
+NAN = float("nan")
 DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
 
 
@@ -26,14 +27,6 @@ def test_attention_weights_by_hand():
     query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0], [sqrt(2), 0.0]])
     e = torch.e
     assert torch.allclose(attention_weights(query, key), torch.tensor([[1 / (1 + e), e / (1 + e)]]))
-
-
-def test_attention_weights_by_loop():
-    query, key = torch.randn(3, 4, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
-    for t in range(3):
-        scores = [sum(query[t, i] * key[s, i] for i in range(4)) / sqrt(4) for s in range(5)]
-        exps = torch.stack(scores).exp()
-        assert torch.allclose(attention_weights(query, key)[t], exps / exps.sum())
 
 
 @settings(max_examples=30, deadline=None)
@@ -46,45 +39,12 @@ def test_formula_kernel_and_torch_agree_on_random_shapes(batch, queries, keys, w
     def random(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    query, key, value = (
-        random(batch, 2, queries, width),
-        random(batch, 2, keys, width),
-        random(batch, 2, keys, value_width),
-    )
+    shapes = ((queries, width), (keys, width), (keys, value_width))
+    query, key, value = (random(batch, 2, *shape) for shape in shapes)
     mask = torch.rand(batch, 1, queries, keys, generator=generator) < 0.7
-    by_formula = attention_weights(query, key, mask) @ value
-    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-12)
     reference = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert torch.allclose(by_formula, reference, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("recorded", [False, True])
-def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype, recorded):
-    layer = MultiHeadAttention(8, 2).to(dtype)
-    x = torch.randn(2, 3, 8, dtype=dtype, requires_grad=True)
-    mask = torch.ones(2, 1, 3, 3, dtype=torch.bool)
-    mask[0, :, 1] = False
-    layer.on_weights = (lambda weights: None) if recorded else None
-    out = layer(x, x, x, mask)
-    out.float().pow(2).sum().backward()
-    assert torch.allclose(out[0, 1], layer.output_proj.bias)  # zeros, projected
-    assert x.grad.isfinite().all() and all(p.grad.isfinite().all() for p in layer.parameters())
-
-
-@pytest.mark.parametrize("kernel", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_both_of_torchs_kernels_give_zeros_and_finite_gradients_to_a_query_that_sees_nothing(kernel, dtype):
-    """What `attention` rests on, and torch does not document; lesson 02 tells since when."""
-    query, key, value = (torch.randn(2, 2, 5, 8, dtype=dtype, requires_grad=True) for _ in range(3))
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask[1] = False
-    for form in (mask, torch.zeros(5, 5, dtype=dtype).masked_fill(~mask, -torch.inf)):
-        with sdpa_kernel(kernel):
-            out = F.scaled_dot_product_attention(query, key, value, attn_mask=form)
-        assert (out[:, :, 1] == 0).all() and out[:, :, 0].any()
-        gradients = torch.autograd.grad(out.float().pow(2).sum(), (query, key, value))
-        assert all(gradient.isfinite().all() for gradient in gradients)
+    for ours in (attention, by_formula):
+        assert torch.allclose(ours(query, key, value, mask), reference, atol=1e-12)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
@@ -115,34 +75,12 @@ def test_the_same_boolean_mask_means_the_opposite_to_nn_multihead_attention():
     assert wrong[0, -1].isnan().all()  # the last row may see nothing: nn.MultiheadAttention gives NaN
 
 
-def test_values_of_hidden_keys_do_not_matter_wherever_they_stand():
-    query, key, value = (torch.randn(1, 2, 5, 4) for _ in range(3))
-    mask = torch.tensor([False, True, True, True, False])  # padding on either side
-    before = attention(query, key, value, mask[None, None, None])
-    key[:, :, ~mask], value[:, :, ~mask] = 9.0, -9.0
-    assert torch.allclose(attention(query, key, value, mask[None, None, None]), before, atol=1e-6)
-
-
-def test_heads_are_slices():
-    layer = randomize(MultiHeadAttention(6, 3))
-    x = torch.randn(2, 4, 6)
-    query, key, value = layer.query_proj(x), layer.key_proj(x), layer.value_proj(x)
-    heads = [attention(*(t[..., 2 * h : 2 * h + 2] for t in (query, key, value))) for h in range(3)]
-    assert torch.allclose(layer(x, x, x), layer.output_proj(torch.cat(heads, dim=-1)), atol=1e-6)
-
-
-def test_one_head_is_attention_over_the_whole_width():
-    layer, x = randomize(MultiHeadAttention(6, 1)), torch.randn(2, 4, 6)
-    mixed = attention(layer.query_proj(x), layer.key_proj(x), layer.value_proj(x))
-    assert torch.allclose(layer(x, x, x), layer.output_proj(mixed), atol=1e-6)
-
-
 def test_the_kernel_takes_any_leading_axes():
     query, key, value = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6)
     mask = torch.rand(3, 5) < 0.6
-    by_formula = attention_weights(query, key, mask) @ value
-    assert torch.allclose(attention(query, key, value, mask), by_formula, atol=1e-6)
-    assert torch.allclose(attention(query[0], key[0], value[0], mask), by_formula[0], atol=1e-6)
+    expected = by_formula(query, key, value, mask)
+    assert torch.allclose(attention(query, key, value, mask), expected, atol=1e-6)
+    assert torch.allclose(attention(query[0], key[0], value[0], mask), expected[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("queries", [1, 3, 5])
@@ -192,52 +130,15 @@ def test_a_model_that_reads_long_texts_is_compiled_and_exported_whole():
         assert torch.allclose(torch.export.export(model, (src, tgt)).module()(src, tgt), wanted, atol=1e-5)
 
 
-def test_a_variant_that_does_not_listen_to_causal_fails_and_does_not_leak():
-    class Deaf(MultiHeadAttention):
-        def attend(self, query, key, value, mask, positions):
-            return attention(query, key, value, mask)
-
-    x = torch.randn(1, 3, 8)
-    with pytest.raises(TypeError, match="causal"):
-        Deaf(8, 2)(x, x, x)
-
-
-def test_dropout_acts_on_the_weights_in_training_only():
-    layer = MultiHeadAttention(8, 2, dropout=0.9)
-    x = torch.randn(2, 5, 8)
+def test_dropout_acts_on_the_weights_in_training_only_and_recorded_ones_are_taken_before_it():
+    layer, x = MultiHeadAttention(8, 2, dropout=0.5), torch.randn(2, 5, 8)
     assert not torch.allclose(layer(x, x, x), layer(x, x, x))
+    with record_attention(layer) as maps:
+        assert not torch.allclose(layer(x, x, x), layer(x, x, x))
+    assert torch.allclose(maps[""].sum(-1), torch.ones(2, 2, 5))
     layer.eval()
     assert torch.equal(layer(x, x, x), layer(x, x, x))
     assert MultiHeadAttention(8, 2).dropout == 0.0
-
-
-def test_recorded_weights_are_taken_before_dropout():
-    layer = MultiHeadAttention(8, 2, dropout=0.5)
-    x = torch.randn(2, 5, 8)
-    with record_attention(layer) as maps:
-        layer(x, x, x)
-    assert torch.allclose(maps[""].sum(-1), torch.ones(2, 2, 5))
-
-
-def test_additive_attention_by_hand():
-    layer = AdditiveAttention(query_size=1, key_size=1, hidden_size=1)
-    for p in layer.parameters():
-        nn.init.ones_(p)
-    query, key = torch.tensor([[[0.5]]]), torch.tensor([[[-0.5], [0.5]]])
-    scores = torch.tensor([0.0, 1.0]).tanh()
-    assert torch.allclose(layer.weights(query, key)[0, 0], scores.softmax(0))
-
-
-def test_additive_attention_has_two_matrices_and_a_vector_and_no_bias():
-    """One on the score would be lost in the softmax."""
-    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
-    assert sorted(tuple(p.shape) for p in layer.parameters()) == [(1, 4), (4, 3), (4, 5)]
-
-
-def test_additive_attention_takes_widths_that_differ():
-    layer = AdditiveAttention(query_size=3, key_size=5, hidden_size=4)
-    out = layer(torch.randn(2, 6, 3), torch.randn(2, 7, 5), torch.randn(2, 7, 9), torch.tensor([3, 7]))
-    assert out.shape == (2, 6, 9)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +146,7 @@ def test_additive_attention_takes_widths_that_differ():
     [
         (lambda: MultiHeadAttention(10, 3), ValueError, "d_model=10 and num_heads=3.*d_model=12 and num_heads=3"),
         (lambda: MultiHeadAttention(8, 0), ValueError, "num_heads=0"),
+        *((lambda p=p: MultiHeadAttention(8, 2, p), ValueError, r"dropout .* in \[0, 1\)") for p in (-0.1, 1.0, NAN)),
         (lambda: attention_weights(torch.zeros(2, 3), torch.zeros(2, 4)), ValueError, "width 3.*width 4"),
         (lambda: attention(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)), ValueError, "4 keys and 5 values"),
         (lambda: attention(*[torch.zeros(1, 2, 3, 4)] * 3, mask=torch.zeros(3, 3)), TypeError, "boolean.*float32"),
@@ -269,15 +171,21 @@ def emptied(dtype: torch.dtype) -> tuple[list[torch.Tensor], torch.Tensor]:
     return tensors, mask
 
 
+def by_formula(query, key, value, mask):
+    return attention_weights(query, key, mask) @ value
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
-def test_each_kernel_of_the_cpu_gives_zeros_for_a_query_that_sees_nothing(backend, dtype):
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, None])
+def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(backend, dtype):
+    """By each of torch's kernels for the CPU, which does not document it, and by the formula."""
     tensors, mask = emptied(dtype)
-    with sdpa_kernel(backend):
-        out = attention(*tensors, mask)
+    function = attention if backend else by_formula
+    with sdpa_kernel(backend or SDPBackend.MATH):
+        out = function(*tensors, mask)
         assert (out[0, :, 2] == 0).all() and (out[1] == 0).all() and (out[0, :, 0] != 0).any()
         with torch.no_grad():
-            assert torch.equal(attention(*tensors, mask), out)
+            assert torch.equal(function(*tensors, mask), out)
         out.float().square().sum().backward()
     assert all(tensor.grad.isfinite().all() for tensor in tensors)
     assert (tensors[0].grad[0, :, 2] == 0).all() and (tensors[1].grad[1] == 0).all()
@@ -301,12 +209,8 @@ def test_a_query_that_sees_nothing_gets_zeros_whatever_the_kernel_does(monkeypat
     assert torch.allclose(out, expected, atol=1e-12) and (out[1] == 0).all()
     out.square().sum().backward()
     assert all(torch.allclose(t.grad, g, atol=1e-12) for t, g in zip(tensors, gradients, strict=True))
-
-
-@pytest.mark.parametrize("mask", [torch.zeros(5, 1), torch.zeros(1, 1, 1, 7)], ids=str)
-def test_the_guard_takes_masks_of_two_axes_and_of_one_key(mask):
-    tensors, _ = emptied(torch.float32)
-    assert (tfm_lib.attention._attention_by_any_kernel(*tensors, mask.bool(), 0.0) == 0).all()
+    for hidden in (torch.zeros(5, 1), torch.zeros(1, 1, 1, 7)):  # masks of two axes and of one query work, too
+        assert (tfm_lib.attention._attention_by_any_kernel(*tensors, hidden.bool(), 0.0) == 0).all()
 
 
 def test_other_devices_are_guarded():
@@ -314,12 +218,6 @@ def test_other_devices_are_guarded():
     with pytest.raises(ZeroDivisionError), pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfm_lib.attention._attention_by_any_kernel", lambda *arguments: 1 / 0)
         attention(*[tensor.to("meta") for tensor in tensors], mask.to("meta"))
-
-
-@pytest.mark.parametrize("dropout", [-1, -0.1, 1.0, float("nan")])
-def test_a_dropout_that_is_no_probability_is_refused(dropout):
-    with pytest.raises(ValueError, match=r"dropout is a probability in \[0, 1\)"):
-        MultiHeadAttention(8, 2, dropout=dropout)
 
 
 @given(st.integers(-3, 40), st.integers(-2, 9))

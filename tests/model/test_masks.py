@@ -5,29 +5,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfm_lib.masks import (
-    causal_mask,
-    check_mask,
-    explicit_mask,
-    length_mask,
-    masked_softmax,
-    padding_mask,
-)
+from tfm_lib.masks import causal_mask, check_mask, explicit_mask, length_mask, masked_softmax, padding_mask
 
 FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
-def test_padding_mask_hides_the_padding_keys():
+def test_masks_by_hand():
     mask = padding_mask(torch.tensor([[5, 3, 0], [0, 7, 2]]), pad_id=0)
     assert mask.tolist() == [[[[True, True, False]]], [[[False, True, True]]]]
-
-
-def test_causal_mask_is_the_lower_triangle():
     assert causal_mask(3)[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-
-
-def test_causal_mask_with_a_past_has_the_last_rows_of_the_whole():
     assert torch.equal(causal_mask(2, past=3), causal_mask(5)[:, :, 3:])
+    assert causal_mask(0, past=3).shape == (1, 1, 0, 3) and causal_mask(0).shape == (1, 1, 0, 0)
+    assert length_mask(torch.tensor([2, 0]), 3).int().tolist() == [[[[1, 1, 0]]], [[[0, 0, 0]]]]
+    assert length_mask(torch.tensor([[1, 3]]), 3).int().tolist() == [[[[1, 0, 0], [1, 1, 1]]]]
+    assert length_mask(torch.ones(0, dtype=torch.long), 3).shape == (0, 1, 1, 3)
 
 
 def test_an_explicit_mask_hides_the_future_of_the_last_queries_and_what_the_mask_hides():
@@ -39,39 +30,16 @@ def test_an_explicit_mask_hides_the_future_of_the_last_queries_and_what_the_mask
     assert torch.equal(explicit_mask(query, key, padding, causal=True), causal_mask(3, past=2) & padding)
     assert explicit_mask(query[:, :, :1], key, None, causal=True) is None  # the last position has no future
     assert torch.equal(explicit_mask(query[0, 0], key[0, 0], None, causal=True), causal_mask(3, past=2)[0, 0])
-    with pytest.raises(ValueError, match="got 5 queries and 3 keys.*leave out causal=True"):
-        explicit_mask(key, query, None, causal=True)
-
-
-def test_no_query_and_no_past_are_allowed_extremes():
-    assert causal_mask(0).shape == (1, 1, 0, 0)
-    assert causal_mask(0, past=3).shape == (1, 1, 0, 3)
-    assert causal_mask(1).tolist() == [[[[True]]]]
-
-
-def test_length_mask_takes_a_length_an_example_or_a_query():
-    assert length_mask(torch.tensor([2, 0]), 3).int().tolist() == [[[[1, 1, 0]]], [[[0, 0, 0]]]]
-    assert length_mask(torch.tensor([[1, 3]]), 3).int().tolist() == [[[[1, 0, 0], [1, 1, 1]]]]
-
-
-def test_masks_live_on_the_device_of_their_input():
-    ids = torch.zeros(2, 3, dtype=torch.long, device="meta")
-    assert padding_mask(ids, 0).device.type == "meta"
-    assert causal_mask(3, device="meta").device.type == "meta"
 
 
 def test_masked_softmax_by_hand():
-    scores = torch.tensor([[0.0, 1.0, 5.0]])
+    scores, e = torch.tensor([[0.0, 1.0, 5.0]]), torch.e
     weights = masked_softmax(scores, torch.tensor([[True, True, False]]))
-    e = torch.e
     assert torch.allclose(weights, torch.tensor([[1 / (1 + e), e / (1 + e), 0.0]]))
-
-
-def test_masked_softmax_leaves_its_input_unchanged():
-    scores = torch.arange(8.0).reshape(1, 2, 4)
-    before = scores.clone()
-    masked_softmax(scores, torch.tensor([2]))
-    assert torch.equal(scores, before)
+    assert scores.tolist() == [[0.0, 1.0, 5.0]], "the input is left as it is"
+    # A fill of -1e6 or -1e9 loses to scores of -2e9: all the weight goes to the hidden keys.
+    scores = torch.tensor([[[-2e9, -2e9, 0.0, 0.0]]])
+    assert masked_softmax(scores, torch.tensor([2])).tolist() == [[[0.5, 0.5, 0.0, 0.0]]]
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
@@ -86,18 +54,6 @@ def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype):
     assert (weights[0, 1] == 0).all() and weights.isfinite().all()
     assert scores.grad.isfinite().all() and (scores.grad[0, 1] == 0).all()
     assert scores.grad[0, 0].abs().sum() > 0
-
-
-def test_a_hidden_key_gets_exactly_zero_even_where_its_score_is_the_largest():
-    """A fill of -1e6 or -1e9 loses to scores of -2e6 or -2e9: all the weight goes to the hidden keys."""
-    scores = torch.tensor([[[-2e9, -2e9, 0.0, 0.0]]])
-    assert masked_softmax(scores, torch.tensor([2])).tolist() == [[[0.5, 0.5, 0.0, 0.0]]]
-
-
-def test_a_mask_of_fewer_axes_holds_for_all_the_others():
-    scores, keep = torch.randn(3, 4, 4), torch.tensor([True, False, True, True])
-    for mask in (keep, causal_mask(4)[0, 0], torch.tensor(True)):
-        assert torch.equal(masked_softmax(scores, mask), masked_softmax(scores, mask.expand(3, 4, 4)))
 
 
 @pytest.mark.parametrize(
@@ -118,44 +74,35 @@ def test_scores_with_heads_want_a_mask_of_four_axes_and_every_fix_works(mask, fi
         assert masked_softmax(scores, eval(fix)).shape == scores.shape
 
 
-def test_scores_may_have_any_rank_with_a_mask_or_nothing():
+def test_scores_may_have_any_rank_with_a_mask_of_as_many_or_fewer_axes_or_nothing():
     assert masked_softmax(torch.zeros(4)).tolist() == [0.25] * 4
     assert masked_softmax(torch.zeros(3), torch.tensor([True, False, True])).tolist() == [0.5, 0, 0.5]
     assert masked_softmax(torch.zeros(1, 1, 1, 2, 2)).tolist() == [[[[[0.5, 0.5]] * 2]]]
+    scores = torch.randn(3, 4, 4)
+    for mask in (causal_mask(4)[0, 0], torch.tensor(True)):
+        assert torch.equal(masked_softmax(scores, mask), masked_softmax(scores, mask.expand(3, 4, 4)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.integers(0, 10_000))
-def test_masked_softmax_is_the_softmax_of_the_visible_keys(batch, queries, keys, seed):
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randn(batch, queries, keys, generator=generator, dtype=torch.float64) * 5
-    mask = torch.rand(batch, queries, keys, generator=generator) < 0.6
-    weights = masked_softmax(scores, mask)
-    for b in range(batch):
-        for t in range(queries):
-            visible = mask[b, t]
-            assert torch.allclose(weights[b, t][visible], scores[b, t][visible].softmax(-1))
-            assert (weights[b, t][~visible] == 0).all()
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.booleans(), st.integers(0, 10_000))
-def test_lengths_are_masks(batch, queries, keys, per_query, seed):
-    generator = torch.Generator().manual_seed(seed)
-    shape = (batch, queries) if per_query else (batch,)
-    lengths = torch.randint(0, keys + 1, shape, generator=generator)
-    scores = torch.randn(batch, 2, queries, keys, generator=generator)
-    by_mask = masked_softmax(scores, length_mask(lengths, keys))
-    assert torch.equal(masked_softmax(scores, lengths), by_mask)
-    assert torch.equal(masked_softmax(scores[:, 0], lengths), by_mask[:, 0])
-
-
-def test_lengths_hide_the_keys_after_them():
-    weights = masked_softmax(torch.zeros(2, 2, 4), torch.tensor([[1, 2], [3, 4]]))
-    assert (weights > 0).sum(-1).tolist() == [[1, 2], [3, 4]]
+def test_masked_softmax_is_the_softmax_of_the_visible_keys_and_lengths_are_masks(batch, queries, keys, seed):
+    torch.manual_seed(seed)
+    scores = torch.randn(batch, 2, queries, keys, dtype=torch.float64) * 5
+    for lengths in (torch.randint(0, keys + 1, (batch, queries)), torch.randint(0, keys + 1, (batch,))):
+        weights = masked_softmax(scores, lengths)
+        assert torch.equal(weights, masked_softmax(scores, length_mask(lengths, keys)))
+        assert torch.equal(masked_softmax(scores[:, 0], lengths), weights[:, 0])
+        for b, t in torch.cartesian_prod(torch.arange(batch), torch.arange(queries)).tolist():
+            visible = int(lengths[b] if lengths.dim() == 1 else lengths[b, t])
+            assert torch.allclose(weights[b, :, t, :visible], scores[b, :, t, :visible].softmax(-1))
+            assert (weights[b, :, t, visible:] == 0).all()
 
 
 SCORES = torch.zeros(2, 3, 4)
+
+
+def ones(*shape, **options):
+    return torch.ones(shape, dtype=torch.bool, **options)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +118,10 @@ SCORES = torch.zeros(2, 3, 4)
         (SCORES, torch.tensor([2, 5]), ValueError, "0..4.*2 to 5"),
         (SCORES, torch.tensor([-1, 2]), ValueError, "0..4.*-1 to 2"),
         (SCORES[0], torch.tensor([2, 2, 2]), ValueError, r"\(3, 4\).*axes"),
-        (SCORES, torch.ones(3, 3, 4, dtype=torch.bool), ValueError, r"\(3, 3, 4\).*broadcast.*\(2, 3, 4\)"),
-        (SCORES, torch.ones(2, 2, 4, dtype=torch.bool), ValueError, "broadcast"),
-        (SCORES, torch.ones(1, 2, 3, 4, dtype=torch.bool), ValueError, "broadcast"),
-        (SCORES, torch.ones(3, 4, dtype=torch.bool, device="meta"), ValueError, r"meta.*cpu.*mask.to"),
+        (SCORES, ones(3, 3, 4), ValueError, r"\(3, 3, 4\).*broadcast.*\(2, 3, 4\)"),
+        (SCORES, ones(2, 2, 4), ValueError, "broadcast"),
+        (SCORES, ones(1, 2, 3, 4), ValueError, "broadcast"),
+        (SCORES, ones(3, 4, device="meta"), ValueError, r"meta.*cpu.*mask.to"),
     ],
 )
 def test_wrong_input_is_refused_with_what_came_and_what_was_wanted(scores, mask, error, words):
@@ -182,32 +129,20 @@ def test_wrong_input_is_refused_with_what_came_and_what_was_wanted(scores, mask,
         masked_softmax(scores, mask)
 
 
-def test_a_mask_of_numbers_is_refused():
-    with pytest.raises(TypeError, match="boolean.*may attend.*torch.float32"):
-        check_mask(torch.zeros(3, 4), (2, 3, 4), torch.device("cpu"))
-
-
-def test_wrong_ids_and_counts_are_refused():
-    with pytest.raises(ValueError, match=r"\(3,\).*ids\[None\]"):
-        padding_mask(torch.tensor([1, 2, 0]), 0)
-    with pytest.raises(TypeError, match=r"got list; use torch.tensor"):
-        padding_mask([[1, 2, 0]], 0)
-    with pytest.raises(ValueError, match="negative, got -1 and 0"):
-        causal_mask(-1)
-    with pytest.raises(ValueError, match="negative, got 2 and -1"):
-        causal_mask(2, past=-1)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bool])
-def test_lengths_that_are_no_integers_are_refused(dtype):
-    with pytest.raises(TypeError, match=f"lengths must be integers, got {dtype}"):
-        length_mask(torch.ones(2, dtype=dtype), 3)
-
-
-def test_lengths_of_no_example_are_a_mask_of_none():
-    assert length_mask(torch.ones(0, dtype=torch.long), 3).shape == (0, 1, 1, 3)
-
-
-def test_lengths_that_are_no_tensor_are_refused():
-    with pytest.raises(TypeError, match=r"got list; use torch\.tensor\(lengths\)"):
-        length_mask([2, 3], 4)
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: check_mask(torch.zeros(3, 4), (2, 3, 4), torch.device("cpu")), TypeError, "boolean.*torch.float32"),
+        (lambda: explicit_mask(torch.zeros(5, 8), torch.zeros(3, 8), None, True), ValueError, "5 queries and 3 keys"),
+        (lambda: padding_mask(torch.tensor([1, 2, 0]), 0), ValueError, r"\(3,\).*ids\[None\]"),
+        (lambda: padding_mask([[1, 2, 0]], 0), TypeError, "got list; use torch.tensor"),
+        (lambda: causal_mask(-1), ValueError, "negative, got -1 and 0"),
+        (lambda: causal_mask(2, past=-1), ValueError, "negative, got 2 and -1"),
+        (lambda: length_mask([2, 3], 4), TypeError, r"got list; use torch\.tensor\(lengths\)"),
+        (lambda: length_mask(torch.ones(2).cfloat(), 3), TypeError, "lengths must be integers, got torch.complex64"),
+        (lambda: length_mask(torch.ones(2).bool(), 3), TypeError, "lengths must be integers, got torch.bool"),
+    ],
+)
+def test_what_can_be_no_mask_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -1,6 +1,6 @@
 """The sinusoids against their formula, and where positions end."""
 
-from math import cos, pi, sin
+from math import cos, sin
 
 import pytest
 import torch
@@ -12,9 +12,6 @@ def test_table_by_hand():
     table = sinusoidal_table(3, 4)
     expected = [[sin(p), cos(p), sin(p / 100), cos(p / 100)] for p in range(3)]
     assert torch.allclose(table, torch.tensor(expected))
-
-
-def test_the_smallest_width_is_one_pair():
     assert torch.allclose(sinusoidal_table(5, 2), torch.tensor([[sin(p), cos(p)] for p in range(5)]))
 
 
@@ -30,51 +27,21 @@ def test_far_positions_are_as_exact_as_near_ones():
     assert abs(row[2 * pair].item() - sin(angle)) < 1e-6
 
 
-def test_low_columns_turn_fast_and_high_columns_slowly():
-    table = sinusoidal_table(5000, 512)
-    crossings = (table[1:].sign() != table[:-1].sign()).sum(0)
-    assert crossings[0] > crossings[100] > crossings[510]
-    assert abs(crossings[0].item() - 5000 / pi) < 2
-
-
-def test_an_offset_is_a_rotation():
-    table, k = sinusoidal_table(40, 8).double(), 5
-    for pair in range(4):
-        angle = torch.tensor(k * 10000 ** (-2 * pair / 8), dtype=torch.float64)
-        rotation = torch.tensor([[angle.cos(), angle.sin()], [-angle.sin(), angle.cos()]])
-        columns = table[:, 2 * pair : 2 * pair + 2]
-        assert torch.allclose(columns[k:], columns[:-k] @ rotation.T, atol=1e-6)
-
-
 @pytest.mark.parametrize("make", [SinusoidalPositions, LearnedPositions])
 def test_positions_are_added_from_the_right_row(make):
-    positions = make(6, max_length=10, offset=2)
-    x = torch.randn(2, 3, 6)
+    positions, x = make(6, max_length=10, offset=2), torch.randn(2, 3, 6)
     assert torch.equal(positions(x, past=4), x + positions.table[6:9])
-    assert positions.table.shape == (12, 6)
-
-
-def test_by_default_there_are_512_rows_read_from_the_first():
-    for positions in (SinusoidalPositions(6), LearnedPositions(6)):
-        assert positions.table.shape == (512, 6)
-        assert torch.equal(positions(torch.zeros(1, 2, 6))[0], positions.table[:2])
-    assert torch.equal(SinusoidalPositions(6).table, sinusoidal_table(512, 6, interleaved=True))
+    assert positions.table.shape == (12, 6) and positions(torch.zeros(1, 10, 6)).shape == (1, 10, 6)
+    with pytest.raises(ValueError, match="11 positions.*only 10.*max_length=11"):
+        positions(x, past=8)
+    by_default = make(6)
+    assert by_default.table.shape == (512, 6) and torch.equal(by_default(0 * x)[0], by_default.table[:3])
 
 
 def test_learned_rows_start_about_as_long_as_one():
     table = LearnedPositions(64).table
     assert table.std().item() == pytest.approx(1 / 8, rel=0.05)
     assert abs(table.mean().item()) < 0.01
-
-
-@pytest.mark.parametrize("make", [SinusoidalPositions, LearnedPositions])
-def test_a_sequence_longer_than_the_table_is_refused(make):
-    positions = make(6, max_length=4)
-    assert positions(torch.zeros(1, 4, 6)).shape == (1, 4, 6)
-    with pytest.raises(ValueError, match="5 positions.*only 4.*max_length=5"):
-        positions(torch.zeros(1, 5, 6))
-    with pytest.raises(ValueError, match="5 positions"):
-        positions(torch.zeros(1, 1, 6), past=4)
 
 
 @pytest.mark.parametrize("d_model", [7, 0])
@@ -85,6 +52,7 @@ def test_an_odd_width_is_refused(d_model):
 
 def test_the_fixed_table_moves_with_the_module_but_is_not_saved():
     positions = SinusoidalPositions(6)
+    assert torch.equal(positions.table, sinusoidal_table(512, 6, interleaved=True))
     assert not positions.state_dict() and not list(positions.parameters())
     assert positions.to("meta").table.device.type == "meta"
     assert [name for name, _ in LearnedPositions(6).named_parameters()] == ["table"]

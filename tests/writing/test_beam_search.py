@@ -1,69 +1,50 @@
-"""Beam search over the cache finds what a plain one finds: each source alone, the whole model again for each token."""
+"""Beam search over the cache finds what the plain one finds: one source at a time, the whole model for each token."""
 
 from inspect import signature
 from itertools import product
-from math import log
 
 import pytest
 import torch
 
-from tests.model.references import with_rules
-from tests.model.test_model import SMALL, random_ids, small
-from tests.writing.test_decoding import lively
-from tfm_lib.model import Transformer, TransformerConfig
+from tests.model.test_model import random_ids, small
+from tests.writing.test_decoding import lively, ragged, with_output_bias
+from tfm_lib.data.newsroom import make_newsroom
+from tfm_lib.pretrained import newsroom_model
 from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.writing.beam import search as search_over_logits
-from tfm_lib.writing.decoding import greedy, token_log_probs
+from tfm_lib.writing.decoding import Writer, greedy, token_log_probs
 from tfm_lib.writing.next_token import NO_RULES, Rules
-
-
-def allowed(tokens, eos_id, vocab_size, min_new_tokens, n):
-    """The rules again, in sets: which tokens may follow, the start token being among them."""
-    ngrams = {tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)} if n else set()
-    free = {token for token in range(vocab_size) if not n or (*tokens[len(tokens) - n + 1 :], token) not in ngrams}
-    if len(tokens) <= min_new_tokens:
-        free -= {eos_id}
-    return free or {eos_id}
-
-
-@torch.no_grad()
-def plain_beam_search(
-    model, row, longest, num_beams=4, length_penalty=1.0, early_stopping=False, min_new_tokens=0, no_repeat_ngram_size=0
-):
-    config = model.config
-    row = row[row != config.pad_id][None]
-    beams, found = [(0.0, [config.start_id])], []
-    for length in range(1, longest + 1):
-        candidates = []
-        logits = model(row.expand(len(beams), -1), torch.tensor([tokens for _, tokens in beams]))[:, -1]
-        for (total, tokens), log_probs in zip(beams, logits.log_softmax(-1).tolist(), strict=True):
-            free = allowed(tokens, config.eos_id, config.vocab_size, min_new_tokens, no_repeat_ngram_size)
-            candidates += [(total + log_probs[token], [*tokens, token]) for token in free]
-        candidates = sorted(candidates, reverse=True)[: 2 * num_beams]
-        ended = [c for c in candidates[:num_beams] if c[1][-1] == config.eos_id or length == longest]
-        found = sorted(found + [(total / length**length_penalty, tokens[1:]) for total, tokens in ended], reverse=True)
-        found = found[:num_beams]
-        beams = [c for c in candidates if c[1][-1] != config.eos_id][:num_beams]
-        full = len(found) == num_beams
-        if full and (early_stopping or beams[0][0] / length**length_penalty <= found[-1][0]):
-            break
-    return found
+from tfm_lib.writing.plain_beam import plain_beam_search
 
 
 def to_lists(tokens, scores, config):
-    """The texts without what follows their ends, each with its score."""
+    """The texts that were found, without what follows their ends, each with its score."""
     texts = []
     for row in tokens.tolist():
         end = row.index(config.eos_id) + 1 if config.eos_id in row else len(row)
         assert set(row[end:]) <= {config.pad_id}
         texts.append(row[:end])
-    return list(zip(scores.tolist(), texts, strict=True))
+    return [(score, text) for score, text in zip(scores.tolist(), texts, strict=True) if score > -torch.inf]
+
+
+def assert_plain(model, src, longest, **settings):
+    """Every beam of every source is the plain search's; returns the beams."""
+    tokens, scores = beam_hypotheses(model, src, longest, **settings)
+    found = [to_lists(*of, model.config) for of in zip(tokens, scores, strict=True)]
+    for texts, row in zip(found, src, strict=True):
+        plain = plain_beam_search(model, row[row != model.config.pad_id], longest, **settings)
+        assert [text for _, text in texts] == [text for _, text in plain]
+        assert [score for score, _ in texts] == pytest.approx([score for score, _ in plain], abs=1e-4)
+    assert tokens.shape[2] == max(len(text) for texts in found for _, text in texts)
+    best = beam_search(model, src, longest, **settings)
+    assert to_lists(best, scores[:, 0], model.config) == [texts[0] for texts in found]
+    return found
 
 
 SETTINGS = [
     dict(num_beams=3),
-    dict(num_beams=4, early_stopping=True, length_penalty=2.0, no_repeat_ngram_size=3, min_new_tokens=2),
-    dict(num_beams=5, length_penalty=0.6, no_repeat_ngram_size=2),
+    dict(num_beams=4, early_stopping=True, length_penalty=2.0, rules=Rules(no_repeat_ngram_size=3, min_new_tokens=2)),
+    dict(num_beams=5, length_penalty=0.6, rules=Rules(no_repeat_ngram_size=2, first=4, banned=[5])),
     dict(num_beams=2, length_penalty=-0.5),
 ]
 
@@ -71,51 +52,44 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2), (0, 3, 0)])
 def test_every_beam_is_the_plain_one_on_ragged_batches(ids, settings):
-    pad_id, start_id, eos_id = ids
     lengths = set()
     for seed in range(3):
-        model = lively(seed, norm_first=seed % 2 == 0, pad_id=pad_id, start_id=start_id, eos_id=eos_id)
+        model = lively(seed, norm_first=seed % 2 == 0, **dict(zip(("pad_id", "start_id", "eos_id"), ids, strict=True)))
         model.to((torch.float64, torch.float32)[seed % 2])
-        torch.manual_seed(seed)
-        src = random_ids(4, 6, high=8)
-        for i, length in enumerate((6, 1, 4, 2)):
-            src[i, length:] = pad_id
-        tokens, scores = beam_hypotheses(model, src, 8, **with_rules(settings))
-        best = beam_search(model, src, 8, **with_rules(settings))
-        ours = [to_lists(tokens[i], scores[i], model.config) for i in range(4)]
-        for mine, row in zip(ours, src, strict=True):
-            plain = plain_beam_search(model, row, 8, **settings)
-            assert [text for _, text in mine] == [text for _, text in plain]
-            assert [score for score, _ in mine] == pytest.approx([score for score, _ in plain], abs=1e-4)
-        assert to_lists(best, scores[:, 0], model.config) == [mine[0] for mine in ours]
-        longest = [max(len(text) for _, text in mine) for mine in ours]
-        assert tokens.shape[2] == max(longest)
-        lengths |= {len(text) for mine in ours for _, text in mine}
+        found = assert_plain(model, ragged(ids[0], seed)[:4], 8, **settings)
+        lengths |= {len(text) for texts in found for _, text in texts}
     assert len(lengths) > 2
+
+
+def test_every_beam_of_a_trained_model_is_the_plain_one():
+    model, vocabulary = newsroom_model()
+    for story in make_newsroom(train=1, dev=1, test=2).unseen_names:
+        assert_plain(model, torch.tensor([vocabulary.encode(story.article)]), 16)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
 def test_a_beam_as_wide_as_everything_finds_the_best_text_of_all(length_penalty):
     model = small(vocab_size=4, eos_id=3, start_id=1, tied=False).double().eval()
     src = random_ids(2, 3, low=1, high=3)
-    texts = [
-        text
-        for length in (1, 2, 3)
-        for text in product(range(4), repeat=length)
-        if 3 not in text[:-1] and (text[-1] == 3 or length == 3)
-    ]
+    texts = [list(text) for length in (1, 2, 3) for text in product(range(4), repeat=length)]
+    texts = [text for text in texts if 3 not in text[:-1] and (text[-1] == 3 or len(text) == 3)]
     tokens, scores = beam_hypotheses(model, src, 3, num_beams=64, length_penalty=length_penalty)
     for i, row in enumerate(src):
-        every = []
-        for text in texts:
-            log_probs = token_log_probs(model, row[None], torch.tensor([text]))
-            every.append((log_probs.sum().item() / len(text) ** length_penalty, list(text)))
-        every.sort(reverse=True)
-        found = [(score, text) for score, text in to_lists(tokens[i], scores[i], model.config) if score > -torch.inf]
-        assert len(found) == len(texts) == 40
-        assert [text for _, text in found] == [text for _, text in every]
+        totals = [token_log_probs(model, row[None], torch.tensor([text])).sum().item() for text in texts]
+        every = sorted(((p / len(text) ** length_penalty, text) for p, text in zip(totals, texts, strict=True)))[::-1]
+        found = to_lists(tokens[i], scores[i], model.config)
+        assert [text for _, text in found] == [text for _, text in every] and len(found) == 40
         assert [score for score, _ in found] == pytest.approx([score for score, _ in every])
         assert tokens[i, 40:].unique().tolist() == [0]  # the slots for which there is no text
+
+
+def test_rows_that_follow_their_caches_find_the_same_as_beams_side_by_side():
+    """The way of lesson 09 before its improvement."""
+    for seed in range(4):
+        model, src = lively(seed), ragged(seed=seed)
+        by_rows = search_over_logits(Writer(model, src, 8), 8, num_beams=3)
+        for mine, other in zip(by_rows, beam_hypotheses(model, src, 8, num_beams=3), strict=True):
+            assert torch.allclose(mine, other)
 
 
 def test_one_beam_that_stops_at_the_first_end_is_greedy():
@@ -124,121 +98,28 @@ def test_one_beam_that_stops_at_the_first_end_is_greedy():
         assert torch.equal(beam_search(model, src, 12, num_beams=1, early_stopping=True), greedy(model, src, 12))
 
 
-def test_the_source_is_encoded_and_projected_once_and_its_beams_share_it():
-    model, calls = small(eos_id=29, logits_bias=True).eval(), []
-    with torch.no_grad():
-        model.output.bias[29] = -100.0
+def test_the_source_is_encoded_and_projected_once_and_nothing_that_the_caches_hold_is_ever_moved():
+    """Where no source leaves the batch, each buffer keeps its place, and what was written into it."""
+    model, calls, projected, caches = with_output_bias(29, -100.0, eos_id=29), [], [], []
     model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
     model.decoder.register_forward_pre_hook(lambda _, args: calls.append(tuple(args[0].shape)))
-    projected = []
     key_proj = model.decoder.layers[0].cross_attention.key_proj
     key_proj.register_forward_hook(lambda m, args, out: projected.append(out.shape[:2].numel()))
-    beam_search(model, random_ids(2, 5), 6, num_beams=3)
-    assert calls == ["encoder", (2, 1)] + [(2, 3)] * 5
-    assert projected == [2 * 5]
-
-
-def test_nothing_that_the_caches_hold_is_ever_moved():
-    """Where no source leaves the batch, each buffer keeps its place, and what was written into it."""
-    model, held = small(eos_id=29, logits_bias=True).eval(), []
-    with torch.no_grad():
-        model.output.bias[29] = -100.0
     writer = BeamWriter(model, random_ids(2, 5), 6, None, num_beams=3)
     model.decoder.register_forward_hook(
-        lambda *_: held.append([c.all()[0] for two in writer.cache.layers for c in two])
+        lambda *_: caches.append([cache.all()[0] for pair in writer.cache.layers for cache in pair])
     )
     search_over_logits(writer, 6, num_beams=3)
-    assert [keys[0].shape[2] for keys in held] == [1, 4, 7, 10, 13, 16] and all(k[1].shape[2] == 5 for k in held)
-    for keys in held:
-        for before, last in zip(keys, held[-1], strict=True):
+    assert calls == ["encoder", (2, 1)] + [(2, 3)] * 5 and projected == [2 * 5]
+    assert [keys[0].shape[2] for keys in caches] == [1, 4, 7, 10, 13, 16]
+    for keys in caches:
+        assert keys[1].shape[2] == 5
+        for before, last in zip(keys, caches[-1], strict=True):
             assert before.data_ptr() == last.data_ptr() and torch.equal(before, last[:, :, : before.shape[2]])
 
 
-def test_beams_stand_side_by_side_and_a_mask_says_whose_past_a_key_is():
-    writer = BeamWriter(small().eval(), random_ids(2, 5), 6, None, num_beams=2)
-    steps = [[4, 5], [6, 7, 8, 9], [10, 11, 12, 13]]
-    chosen = [[0, 0, 1, 1], [1, 0, 2, 2]]  # of which row each beam goes on
-    for tokens, rows in zip(steps, [*chosen, None], strict=True):
-        writer.next_logits(torch.tensor(tokens))
-        if rows:
-            writer.select(torch.tensor(rows))
-    # Keys: the start token, two of step 1, two of step 2. The beams of source 0 changed places, source 1 has one twice.
-    assert writer.past.int().tolist() == [
-        [[1, 0, 1, 1, 0], [1, 1, 0, 0, 1]],
-        [[1, 1, 0, 1, 0], [1, 1, 0, 0, 1]],
-    ]
-    assert writer.source.tolist() == [0, 0, 1, 1] and writer.cache.length == 3
-    writer.cache.begin_step(2)
-    assert writer.cache.length == 3
-    at = writer.cache.positions(2, torch.device("cpu"))
-    assert at.query.tolist() == [3] and at.key.tolist() == [0, 1, 1, 2, 2, 3, 3]
-
-
-def test_sources_that_are_done_leave_the_batch():
-    counts = []
-    for seed in range(4):
-        model, rows = lively(seed), []
-        model.decoder.register_forward_pre_hook(lambda _, args, rows=rows: rows.append(len(args[0])))
-        src = random_ids(5, 7, high=8)
-        beam_search(model, src, 12, num_beams=2, early_stopping=True)
-        assert rows == sorted(rows, reverse=True) and set(rows) <= {1, 2, 3, 4, 5}
-        counts.append(len(set(rows)))
-    assert max(counts) > 2
-
-
 def test_the_search_stops_when_every_source_is_done():
-    model = small(logits_bias=True).eval()
-    with torch.no_grad():
-        model.output.bias[2] = 100.0
-    assert beam_search(model, random_ids(3, 4), 10).tolist() == [[2]] * 3
-
-
-class Scripted(Transformer):
-    """The probabilities of the next token depend on the step alone; the last step's hold for all that follow."""
-
-    def __init__(self, *steps):
-        super().__init__(TransformerConfig(**{**SMALL, "vocab_size": 8}))
-        self.steps = torch.zeros(len(steps), 8)
-        for step, probs in zip(self.steps, steps, strict=True):
-            for token, p in probs.items():
-                step[token] = p
-
-    def decode(self, tgt, memory, *, src_mask, tgt_mask=None, cache=None):
-        super().decode(tgt, memory, src_mask=src_mask, tgt_mask=tgt_mask, cache=cache)
-        return self.steps[min(cache.length, len(self.steps)) - 1].log().expand(*tgt.shape, 8)
-
-
-def search(model, longest, **settings):
-    tokens, scores = beam_hypotheses(model, torch.tensor([[5]]), longest, **settings)
-    found = to_lists(tokens[0], scores[0], model.config)
-    return [(text, pytest.approx(score)) for score, text in found if score > -torch.inf]
-
-
-def test_when_to_stop_is_a_heuristic():
-    """The text of four tokens would win with log(0.4) / 4, but after one token it looks like log(0.4) / 1."""
-    model = Scripted({2: 0.58, 3: 0.4, 4: 0.02}, {4: 1.0}, {4: 1.0}, {2: 1.0})
-    assert search(model, 4, num_beams=1) == [([2], log(0.58))]
-    assert search(model, 4, num_beams=2) == [([3, 4, 4, 2], log(0.4) / 4), ([2], log(0.58))]
-    assert search(model, 4, num_beams=2, length_penalty=0.0) == [([2], log(0.58)), ([3, 4, 4, 2], log(0.4))]
-
-
-def test_an_end_that_ranks_below_the_beams_is_dropped():
-    model = Scripted({3: 0.6, 2: 0.4}, {2: 0.5, 3: 0.25, 4: 0.25})
-    assert search(model, 5, num_beams=1, length_penalty=0.0) == [([3, 2], log(0.3))]
-    assert search(model, 5, num_beams=2, length_penalty=0.0) == [([2], log(0.4)), ([3, 2], log(0.3))]
-
-
-def test_early_stopping_keeps_the_first_and_misses_the_better():
-    model = Scripted({3: 0.4, 2: 0.35, 4: 0.25}, {2: 0.55, 3: 0.45}, {2: 1.0})
-    soon = search(model, 5, num_beams=2, early_stopping=True)
-    assert soon == [([3, 2], log(0.4 * 0.55) / 2), ([2], log(0.35))]
-    late = search(model, 5, num_beams=2)
-    assert late == [([3, 3, 2], log(0.4 * 0.45) / 3), ([4, 3, 2], log(0.25 * 0.45) / 3)]
-
-
-def test_texts_that_reach_the_longest_length_count_as_ended():
-    model = Scripted({3: 0.75, 4: 0.25}, {3: 0.6, 4: 0.4})
-    assert search(model, 2, num_beams=2) == [([3, 3], log(0.45) / 2), ([3, 4], log(0.3) / 2)]
+    assert beam_search(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3
 
 
 def test_the_search_is_as_in_eval_and_keeps_the_mode():
@@ -257,19 +138,21 @@ def test_scores_are_summed_in_single_precision(dtype):
     assert torch.allclose(scores[:, 0], log_probs.sum(1) / (log_probs < 0).sum(1), atol=0.02)
 
 
-@pytest.mark.parametrize("function", [beam_search, beam_hypotheses])
+@pytest.mark.parametrize("function", [beam_search, beam_hypotheses, search_over_logits, plain_beam_search])
 def test_unless_told_there_are_four_beams_and_no_rules(function):
-    defaults = {name: p.default for name, p in signature(function).parameters.items() if p.kind == p.KEYWORD_ONLY}
-    assert defaults == dict(num_beams=4, length_penalty=1.0, early_stopping=False, rules=NO_RULES)
-    assert Rules(min_new_tokens=0, no_repeat_ngram_size=0) == NO_RULES
-    loop = {name: p.default for name, p in signature(search_over_logits).parameters.items()}
-    assert defaults.items() <= loop.items()
+    defaults = {name: p.default for name, p in signature(function).parameters.items()}
+    wanted = dict(num_beams=4, length_penalty=1.0, early_stopping=False, rules=NO_RULES)
+    assert wanted.items() <= defaults.items()
 
 
-def test_wrong_numbers_are_refused():
-    with pytest.raises(ValueError, match="num_beams must be at least 1, got 0"):
-        beam_search(small(), random_ids(1, 3), 4, num_beams=0)
-    with pytest.raises(ValueError, match="1..512.*got 513"):
-        beam_search(small(), random_ids(1, 3), 513)
-    with pytest.raises(ValueError, match="min_new_tokens must lie in 0..4"):
-        beam_search(small(), random_ids(1, 3), 4, rules=Rules(min_new_tokens=5))
+@pytest.mark.parametrize(
+    ("longest", "settings", "message"),
+    [
+        (4, dict(num_beams=0), "num_beams must be at least 1, got 0"),
+        (513, {}, "1..512.*got 513"),
+        (4, dict(rules=Rules(min_new_tokens=5)), "min_new_tokens must lie in 0..4"),
+    ],
+)
+def test_wrong_numbers_are_refused(longest, settings, message):
+    with pytest.raises(ValueError, match=message):
+        beam_search(small(), random_ids(1, 3), longest, **settings)

@@ -10,80 +10,68 @@ from tfm_lib.writing.next_token import Rules, log_softmax, next_token_probs
 LOGITS = torch.tensor([0.5, 0.1, 0.3, 0.1]).log()
 
 
-def forbidden(written, size=6, eos_id=2, **rules):
-    out = Rules(**rules).forbid(torch.zeros(len(written), size), torch.tensor(written), eos_id)
-    assert set(out.flatten().tolist()) <= {0.0, -torch.inf}
-    return [[i for i, value in enumerate(row) if value == -torch.inf] for row in out.tolist()]
+NGRAMS = [[1, 3, 4, 5, 3, 4], [1, 3, 4, 3, 5, 3], [1, 4, 4, 4, 4, 4]]
 
 
-def test_the_end_waits_for_the_minimum():
-    assert forbidden([[1]], min_new_tokens=2) == [[2]]
-    assert forbidden([[1, 5]], min_new_tokens=2) == [[2]]
-    assert forbidden([[1, 5, 5]], min_new_tokens=2) == [[]]
-
-
-def test_without_a_rule_nothing_is_forbidden():
-    assert forbidden([[1], [2]]) == [[], []]
-    assert forbidden([[1, 3, 3]]) == [[]]
-
-
-def test_no_ngram_comes_twice():
-    written = [[1, 3, 4, 5, 3, 4], [1, 3, 4, 3, 5, 3], [1, 4, 4, 4, 4, 4]]
-    assert forbidden(written, no_repeat_ngram_size=3) == [[5], [], [4]]
-    assert forbidden(written, no_repeat_ngram_size=2) == [[5], [4, 5], [4]]
-    assert forbidden(written, no_repeat_ngram_size=1) == [[1, 3, 4, 5], [1, 3, 4, 5], [1, 4]]
-    assert forbidden(written, no_repeat_ngram_size=7) == [[], [], []]
-    assert forbidden([[4, 4, 4], [4, 4, 5]], no_repeat_ngram_size=3) == [[4], []]  # the second would overlap the first
-
-
-def test_the_start_token_is_part_of_an_ngram():
-    assert forbidden([[1, 3, 5, 1]], no_repeat_ngram_size=2) == [[3]]
-
-
-def test_both_rules_at_once_and_the_end_where_nothing_else_is_left():
-    assert forbidden([[1, 3, 1]], no_repeat_ngram_size=2, min_new_tokens=9) == [[2, 3]]
-    assert forbidden([[0, 1, 2]], size=3, no_repeat_ngram_size=1, min_new_tokens=9) == [[0, 1]]
+@pytest.mark.parametrize(
+    ("written", "rules", "expected"),
+    [
+        ([[1]], dict(min_new_tokens=2), [[2]]),
+        ([[1, 5]], dict(min_new_tokens=2), [[2]]),
+        ([[1, 5, 5]], dict(min_new_tokens=2), [[]]),
+        ([[1, 3, 3], [2, 2, 2]], {}, [[], []]),
+        (NGRAMS, dict(no_repeat_ngram_size=3), [[5], [], [4]]),
+        (NGRAMS, dict(no_repeat_ngram_size=2), [[5], [4, 5], [4]]),
+        (NGRAMS, dict(no_repeat_ngram_size=1), [[1, 3, 4, 5], [1, 3, 4, 5], [1, 4]]),
+        (NGRAMS, dict(no_repeat_ngram_size=7), [[], [], []]),
+        ([[4, 4, 4], [4, 4, 5]], dict(no_repeat_ngram_size=3), [[4], []]),  # the second would overlap the first
+        ([[1, 3, 5, 1]], dict(no_repeat_ngram_size=2), [[3]]),  # the start token is part of an n-gram
+        ([[1, 3, 1]], dict(no_repeat_ngram_size=2, min_new_tokens=9), [[2, 3]]),
+        ([[0, 1, 2, 3, 4, 5]], dict(no_repeat_ngram_size=1, min_new_tokens=9), [[0, 1, 3, 4, 5]]),  # nothing else left
+    ],
+)
+def test_what_may_not_follow_by_hand(written, rules, expected):
+    logits = torch.randn(len(written), 6)
+    original = logits.clone()
+    out = Rules(**rules).forbid(logits, torch.tensor(written), 2)
+    free = out > -torch.inf
+    assert [(~row).nonzero().flatten().tolist() for row in free] == expected
+    assert torch.equal(out[free], logits[free]) and torch.equal(logits, original)
 
 
 def test_a_first_token_a_last_one_and_banned_ones():
-    rules = Rules(first=4, last=2, banned=[0, 3])
-    logits = torch.tensor([[0.3, 0.1, 0.5, 0.9, 0.2]])
-    nothing = -torch.inf
-    one, two = torch.tensor([[1]]), torch.tensor([[1, 4]])
-    assert rules.forbid(logits, one, eos_id=2).tolist() == [[nothing, nothing, nothing, nothing, 0]]
-    assert rules.forbid(logits, one, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
-    assert rules.forbid(logits, two, eos_id=2, full=True).tolist() == [[nothing, nothing, 0, nothing, nothing]]
-    free = torch.tensor([[nothing, 0.1, 0.5, nothing, 0.2]])
+    rules, logits = Rules(first=4, last=2, banned=[0, 3]), torch.tensor([[0.3, 0.1, 0.5, 0.9, 0.2]])
+    no, one, two = -torch.inf, torch.tensor([[1]]), torch.tensor([[1, 4]])
+    assert rules.forbid(logits, one, eos_id=2).tolist() == [[no, no, no, no, 0]]
+    for written in (one, two):
+        assert rules.forbid(logits, written, eos_id=2, full=True).tolist() == [[no, no, 0, no, no]]
+    free = torch.tensor([[no, 0.1, 0.5, no, 0.2]])
     assert torch.equal(rules.forbid(logits, two, eos_id=2), free)
-    again = Rules(banned=[0, 3], renormalized=True).forbid(logits, two, eos_id=2)
-    torch.testing.assert_close(again, free.log_softmax(-1), msg=lambda why: f"what is left does not sum to 1: {why}")
+    shared = Rules(banned=[0, 3], renormalized=True).forbid(logits, two, eos_id=2)
+    assert torch.allclose(shared, free.log_softmax(-1)), "what is left sums to 1"
     assert torch.equal(Rules(last=2).forbid(logits, one, eos_id=2), logits), "not before the end"
 
 
-def test_logits_are_left_as_they_are():
-    logits = torch.randn(2, 6)
-    before = logits.clone()
-    out = Rules(min_new_tokens=5, no_repeat_ngram_size=1).forbid(logits, torch.tensor([[1, 3], [1, 4]]), 2)
-    assert torch.equal(logits, before)
-    assert torch.equal(out[out > -torch.inf], before[out > -torch.inf])
-
-
-def test_probabilities_by_hand():
-    def close(probs, *expected):
-        return torch.allclose(probs, torch.tensor(expected, dtype=torch.float32), atol=1e-6)
-
-    assert close(next_token_probs(LOGITS), 0.5, 0.1, 0.3, 0.1)
-    assert close(next_token_probs(LOGITS, temperature=0.5), 25 / 36, 1 / 36, 9 / 36, 1 / 36)
-    assert close(next_token_probs(LOGITS, top_k=2), 0.625, 0, 0.375, 0)
-    assert close(next_token_probs(LOGITS, top_k=9), 0.5, 0.1, 0.3, 0.1)
-    assert close(next_token_probs(LOGITS, top_p=0.49), 1, 0, 0, 0)
-    assert close(next_token_probs(LOGITS, top_p=0.51), 0.625, 0, 0.375, 0)
-    assert close(next_token_probs(LOGITS, top_p=0.85), 5 / 9, 1 / 9, 3 / 9, 0)  # of two equal ones, the first
-    assert close(next_token_probs(LOGITS, top_p=1e-9), 1, 0, 0, 0)
-    assert close(next_token_probs(LOGITS, top_p=1), 0.5, 0.1, 0.3, 0.1)
-    assert close(next_token_probs(LOGITS, top_k=1), 1, 0, 0, 0)
-    assert close(next_token_probs(LOGITS, top_k=2, top_p=0.6), 1, 0, 0, 0)  # top-k comes first: 0.625 is enough
-    assert close(next_token_probs(LOGITS, temperature=0.5, top_p=0.6), 1, 0, 0, 0)  # and temperature before both
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (0.5, 0.1, 0.3, 0.1)),
+        (dict(temperature=0.5), (25 / 36, 1 / 36, 9 / 36, 1 / 36)),
+        (dict(top_k=2), (0.625, 0, 0.375, 0)),
+        (dict(top_k=9), (0.5, 0.1, 0.3, 0.1)),
+        (dict(top_k=1), (1, 0, 0, 0)),
+        (dict(top_p=0.49), (1, 0, 0, 0)),
+        (dict(top_p=0.51), (0.625, 0, 0.375, 0)),
+        (dict(top_p=0.85), (5 / 9, 1 / 9, 3 / 9, 0)),  # of two equal ones, the first
+        (dict(top_p=1e-9), (1, 0, 0, 0)),
+        (dict(top_p=1), (0.5, 0.1, 0.3, 0.1)),
+        (dict(top_k=2, top_p=0.6), (1, 0, 0, 0)),  # top-k comes first: 0.625 is enough
+        (dict(temperature=0.5, top_p=0.6), (1, 0, 0, 0)),  # and temperature before both
+    ],
+)
+def test_probabilities_by_hand(settings, expected):
+    assert torch.allclose(next_token_probs(LOGITS, **settings), torch.tensor(expected).float(), atol=1e-6)
+    assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0], "what just reaches top_p is enough"
 
 
 def test_leading_axes_are_rows_each_on_its_own():
@@ -116,10 +104,6 @@ def test_what_cannot_be_is_refused(wrong, message):
         next_token_probs(LOGITS, **wrong)
 
 
-def test_the_tokens_that_just_reach_top_p_are_enough():
-    assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0]
-
-
 def test_rules_are_given_by_name_and_stay_as_they_are():
     with pytest.raises(TypeError):
         Rules(5)
@@ -127,30 +111,31 @@ def test_rules_are_given_by_name_and_stay_as_they_are():
         Rules().min_new_tokens = 5
 
 
-def test_rules_that_cannot_be_are_refused():
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (dict(min_new_tokens=-1), "min_new_tokens can't be negative, got -1"),
+        (dict(no_repeat_ngram_size=-2), "no_repeat_ngram_size can't be negative, got -2"),
+        (dict(min_new_tokens=2.5), "min_new_tokens must be a whole number, got 2.5; round it"),
+        (dict(no_repeat_ngram_size=2.5), "no_repeat_ngram_size must be a whole number, got 2.5"),
+        (dict(first=-1), "can't be negative, got -1"),
+        (dict(last=-1), "can't be negative, got -1"),
+        (dict(banned=(3, -1)), "can't be negative, got -1"),
+        (dict(first=2.5), "id 2.5 must be a whole number, got 2.5"),
+        (dict(banned=(2.5,)), "must be a whole number, got 2.5"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused(rules, message):
+    with pytest.raises(ValueError, match=message):
+        Rules(**rules)
+
+
+def test_rules_that_a_text_cannot_obey_are_refused():
     Rules(min_new_tokens=5).check(5)
     with pytest.raises(ValueError, match=r"0..5, max_new_tokens, got 6"):
         Rules(min_new_tokens=6).check(5)
-    for wrong in (dict(min_new_tokens=-1), dict(no_repeat_ngram_size=-2)):
-        with pytest.raises(ValueError, match=rf"{next(iter(wrong))}.*got -"):
-            Rules(**wrong)
-
-
-@pytest.mark.parametrize("place", ["first", "last", "banned"])
-def test_rules_name_ids_that_a_vocabulary_can_have(place):
-    def rules(i):
-        return Rules(**{place: (i,) if place == "banned" else i})
-
-    for wrong, words in [(-1, "can't be negative, got -1"), (2.5, "must be a whole number, got 2.5")]:
-        with pytest.raises(ValueError, match=words):
-            rules(wrong)
-    written = torch.zeros(1, 1, dtype=torch.int64)
-    rules(7).forbid(torch.zeros(1, 8), written, eos_id=2, full=True)
-    with pytest.raises(ValueError, match=r"ids of the vocabulary, 0\.\.7, got 8"):
-        rules(8).forbid(torch.zeros(1, 8), written, eos_id=2, full=True)
-
-
-@pytest.mark.parametrize("name", ["min_new_tokens", "no_repeat_ngram_size"])
-def test_rules_count_whole_tokens(name):
-    with pytest.raises(ValueError, match=f"{name} must be a whole number, got 2.5; round it"):
-        Rules(**{name: 2.5})
+    start, full = torch.zeros(1, 1, dtype=torch.int64), {"eos_id": 2, "full": True}
+    for place in ({"first": 7}, {"last": 7}, {"banned": [7]}):
+        Rules(**place).forbid(torch.zeros(1, 8), start, **full)
+        with pytest.raises(ValueError, match=r"ids of the vocabulary, 0\.\.6, got 7"):
+            Rules(**place).forbid(torch.zeros(1, 7), start, **full)

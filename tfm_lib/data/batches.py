@@ -15,10 +15,7 @@ from tfm_lib.errors import CourseError
 
 @dataclass(frozen=True)
 class Examples:
-    """Pairs as ids, without start and eos, how many of their texts were cut for length, and their vocabulary's ids.
-
-    words: for each article, what its slots stand for, where the vocabulary has slots.
-    """
+    """Pairs as ids, without start and eos, how many of their texts were cut for length, and their vocabulary's ids."""
 
     articles: list[list[int]]
     summaries: list[list[int]]
@@ -27,7 +24,9 @@ class Examples:
     pad_id: int = PAD_ID
     start_id: int = START_ID
     eos_id: int = EOS_ID
-    words: list[list[str]] = field(default_factory=list, repr=False)  # a run's data are its ids
+    words: list[list[str]] = field(
+        default_factory=list, repr=False
+    )  # of each article's slots; a run's data are its ids
 
     def __len__(self) -> int:
         return len(self.articles)
@@ -52,16 +51,11 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     articles, slots = [vocabulary.frame(ids, max_article) for ids in uncut], set(vocabulary.slots)
     words = [row[: len(slots & {*ids})] for row, ids in zip(words, articles, strict=True)]
     summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, written=True)
-    return Examples(
-        articles=articles,
-        summaries=[ids[:max_summary] for ids in summaries],
-        cut_articles=sum(len(ids) > max_article for ids in uncut),
-        cut_summaries=sum(len(ids) > max_summary for ids in summaries),
-        pad_id=vocabulary.pad_id,
-        start_id=vocabulary.start_id,
-        eos_id=vocabulary.eos_id,
-        words=words,
-    )
+    cut_articles = sum(len(ids) > max_article for ids in uncut)
+    cut_summaries = sum(len(ids) > max_summary for ids in summaries)
+    ids_of_roles = (vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id)
+    summaries = [ids[:max_summary] for ids in summaries]
+    return Examples(articles, summaries, cut_articles, cut_summaries, *ids_of_roles, words)
 
 
 def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: float = 1.0, seed: int = 0) -> Examples:
@@ -108,13 +102,10 @@ class Batch:
         eos_id: int = EOS_ID,
     ) -> "Batch":
         """Pad rows of ids and shift the summaries for teacher forcing (Vaswani et al. 2017, section 3.1)."""
-        return cls(
-            src=pad_rows(articles, pad_id),
-            # The shift: in each column the decoder reads the id before the one that it has to name.
-            decoder_input=pad_rows([[start_id, *ids] for ids in summaries], pad_id),
-            labels=pad_rows([[*ids, eos_id] for ids in summaries], pad_id),
-            pad_id=pad_id,
-        )
+        # The shift: in each column the decoder reads the id before the one that it has to name.
+        decoder_input = pad_rows([[start_id, *ids] for ids in summaries], pad_id)
+        labels = pad_rows([[*ids, eos_id] for ids in summaries], pad_id)
+        return cls(pad_rows(articles, pad_id), decoder_input, labels, pad_id)
 
     def to(self, device: torch.device | str) -> "Batch":
         return Batch(self.src.to(device), self.decoder_input.to(device), self.labels.to(device), self.pad_id)
@@ -126,10 +117,7 @@ def shifted(tokens: Tensor, start_id: int) -> Tensor:
 
 
 def pad_rows(rows: Sequence[list[int]], pad_id: int = PAD_ID) -> Tensor:
-    """Rows of ids of any length, padded on the right with `pad_id` to an int64 tensor (B, longest row).
-
-    Raises ValueError where there is no row.
-    """
+    """Rows of ids, padded on the right to an int64 tensor (B, longest row). Raises ValueError where there is none."""
     if not rows:
         raise CourseError("there are no rows to pad; give one list of ids at least")
     width = max(map(len, rows))
@@ -153,7 +141,7 @@ def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int 
     batches: list[list[int]] = []
     widest = (0, 0)
     for index in order:
-        grown = tuple(map(max, widest, sizes[index]))
+        grown = (max(widest[0], sizes[index][0]), max(widest[1], sizes[index][1]))
         if batches and sum(grown) * (len(batches[-1]) + 1) <= max_tokens:
             batches[-1].append(index)
             widest = grown

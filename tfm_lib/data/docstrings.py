@@ -23,10 +23,10 @@ def docstrings(package: str) -> Iterator[str]:
 
     Raises ValueError where there is no such package.
     """
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise CourseError(f"{package} is no installed package; give one that you could import, such as numpy")
-    folder = Path(found.submodule_search_locations[0])
+    folder = Path(spec.submodule_search_locations[0])
     for file in sorted(folder.rglob("*.py")):
         if NOT_FOR_READERS.isdisjoint(file.relative_to(folder).parts):
             yield from docstrings_of_code(file.read_bytes())

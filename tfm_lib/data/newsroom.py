@@ -111,8 +111,8 @@ def read_slots(summary: str, event: str) -> dict[str, str | None]:
     """
     _check_choice("event", event, EVENTS)
     template, text = EVENTS[event].summary.replace(",", "").split(), " ".join(words(summary))
-    found = {slot: re.findall(_cue(template, slot), text) for slot in SLOTS}
-    return {slot: matches[0] if len(matches) == 1 else None for slot, matches in found.items()}
+    matches = {slot: re.findall(_cue(template, slot), text) for slot in SLOTS}
+    return {slot: values[0] if len(values) == 1 else None for slot, values in matches.items()}
 
 
 def _cue(template: Sequence[str], slot: str) -> str:

@@ -164,10 +164,10 @@ def read_splits(path: Path, seed: int = 0, fields: Sequence[str] = Pair._fields)
         path = inside[0]
     stem, ending = path.name.partition(".")[::2]
     dev, test = (path.with_name(f"{name}.{ending}") for name in ("dev", "test"))
-    found = [file for file in (dev, test) if stem == "train" and file.is_file()]
-    if len(found) == 1:
-        raise CourseError(f"{path}: {found[0].name} is beside it alone; give both {dev.name} and {test.name}")
-    if found:
+    files = [file for file in (dev, test) if stem == "train" and file.is_file()]
+    if len(files) == 1:
+        raise CourseError(f"{path}: {files[0].name} is beside it alone; give both {dev.name} and {test.name}")
+    if files:
         return Splits(*(read_pairs(part, fields) for part in (path, dev, test)))
     return split_pairs(read_pairs(path, fields), seed)
 

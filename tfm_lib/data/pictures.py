@@ -48,22 +48,22 @@ def _inside(shape: str, radius: int, x: int, y: int) -> Tensor:
     farther, nearer = torch.maximum(across.abs(), down.abs()), torch.minimum(across.abs(), down.abs())
     square = across**2 + down**2
     return {
-        "circle": lambda: square <= radius**2,
-        "square": lambda: farther <= 0.85 * radius,
-        "triangle": lambda: (down.abs() <= radius) & (across.abs() <= (down + radius) / 2),
-        "cross": lambda: (farther <= radius) & (nearer <= 0.3 * radius),
-        "ring": lambda: (square <= radius**2) & (square > (0.55 * radius) ** 2),
-        "diamond": lambda: across.abs() + down.abs() <= radius,
-    }[shape]()
+        "circle": square <= radius**2,
+        "square": farther <= 0.85 * radius,
+        "triangle": (down.abs() <= radius) & (across.abs() <= (down + radius) / 2),
+        "cross": (farther <= radius) & (nearer <= 0.3 * radius),
+        "ring": (square <= radius**2) & (square > (0.55 * radius) ** 2),
+        "diamond": across.abs() + down.abs() <= radius,
+    }[shape]
 
 
 def make_pictures(captions: list[str] | tuple[str, ...], draws: torch.Generator) -> Tensor:
     """A picture for each caption, its shape somewhere, with noise -> (B, 3, SIDE, SIDE)."""
-    drawn = []
+    shapes = []
     for caption in captions:
         _, size, color, shape = caption.split()
         margin = SIZES[size]
         x, y = torch.randint(margin, SIDE - margin + 1, (2,), generator=draws).tolist()
-        drawn.append(draw(Shape(size, color, shape, x, y)))
-    pixels = torch.stack(drawn)
+        shapes.append(Shape(size, color, shape, x, y))
+    pixels = torch.stack([draw(shape) for shape in shapes])
     return (pixels + NOISE * torch.randn(pixels.shape, generator=draws)).clamp(0, 1)

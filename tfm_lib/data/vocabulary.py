@@ -1,9 +1,9 @@
 """From text to ids and back: words, or pieces of words."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
 from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -24,27 +24,19 @@ class Vocabulary:
     Raises ValueError where the tokenizer lacks a token.
     """
 
-    kinds: ClassVar[dict[str, type["Vocabulary"]]] = {}  # other classes of vocabularies, for `from_json`
     pad_id: int
     start_id: int
     eos_id: int
     unknown_id: int
     slots: list[int]
 
-    def __init_subclass__(cls) -> None:
-        Vocabulary.kinds[cls.__name__] = cls
-
-    @classmethod
-    def of_json(cls, content: dict[str, Any]) -> "Vocabulary":
-        """What `to_json` of a class of its own wrote, under its name as `kind`."""
-        raise NotImplementedError
-
     def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
-        ids = [tokenizer.token_to_id(token) for token in special_tokens]
-        if len(ids) < len(SPECIAL_TOKENS) or None in ids:
+        found = [tokenizer.token_to_id(token) for token in special_tokens]
+        ids = [i for i in found if i is not None]
+        if not len(SPECIAL_TOKENS) <= len(ids) == len(found):
             raise CourseError(
                 f"a vocabulary needs tokens for pad, start, eos and unknown, and {tuple(special_tokens)} have the ids "
-                f"{ids} in this one; name its own as special_tokens"
+                f"{found} in this one; name its own as special_tokens"
             )
         self.pad_id, self.start_id, self.eos_id, self.unknown_id, *self.slots = ids
         tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
@@ -77,7 +69,7 @@ class Vocabulary:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         tokenizer.decoder = decoders.ByteLevel()
-        options = {"vocab_size": size, "min_frequency": least, "initial_alphabet": alphabet}
+        options: dict[str, Any] = {"vocab_size": size, "min_frequency": least, "initial_alphabet": alphabet}
         return cls._trained(tokenizer, texts, trainers.BpeTrainer, **options)
 
     @classmethod
@@ -108,34 +100,28 @@ class Vocabulary:
     def encode_all(
         self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
     ) -> list[list[int]]:
-        """The ids of many texts, on all cores; words: for each text, those that have slots.
-
-        written: they are to be written, and not read, where that makes a difference.
-        """
+        """The ids of many texts, on all cores. words: for each, those with slots; written: they are summaries."""
         texts = [text.strip() for text in texts]
-        encodings = self._tokenizer.encode_batch(texts)
-        if words is None:
-            return [encoding.ids for encoding in encodings]
-        return [self._with_slots(*row) for row in zip(texts, encodings, words, strict=True)]
+        rows = zip(texts, self._tokenizer.encode_batch(texts), words or [()] * len(texts), strict=True)
+        return [self._with_slots(*row) for row in rows]
 
     def frame(self, ids: Sequence[int], most: int) -> list[int]:
         """An article's ids as a model reads them, `most` of them: here the first ones."""
         return list(ids[:most])
 
     def _with_slots(self, text: str, encoding: Encoding, words: Sequence[str]) -> list[int]:
-        slot_of, ids = dict(zip(words, self.slots, strict=False)), encoding.ids  # what has no slot stays unknown
-        for at, word in self._unknown_words(text, encoding) if slot_of else ():
-            ids[at] = slot_of.get(self._as_written(word), self.unknown_id)
+        ids, slot_of = encoding.ids, dict(zip(words, self.slots, strict=False))
+        for place, word in self._unknown_words(text, encoding) if slot_of else ():
+            ids[place] = slot_of.get(self._as_written(word), self.unknown_id)
         return ids
 
-    def _unknown_words(self, text: str, encoding: Encoding) -> Iterator[tuple[int, str]]:
-        """The places of unknown words among the ids, and the words as they stand in the text."""
-        for at, (i, (start, end)) in enumerate(zip(encoding.ids, encoding.offsets, strict=True)):
-            if i == self.unknown_id:
-                yield at, text[start:end]
+    def _unknown_words(self, text: str, encoding: Encoding) -> list[tuple[int, str]]:
+        """Of each unknown word its place among the ids, and the word as it is in the text."""
+        spans = enumerate(zip(encoding.ids, encoding.offsets, strict=True))
+        return [(place, text[start:end]) for place, (i, (start, end)) in spans if i == self.unknown_id]
 
     def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
-        """The text of a row of ids; pad, start and eos vanish, an unknown word reads `[unk]`, a slot as one of `words`.
+        """The text of ids, without pad, start and eos. An unknown word reads `[unk]`, a slot as its one of `words`.
 
         Raises ValueError for an id that the vocabulary does not have.
         """
@@ -174,16 +160,13 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
-        """Read what `to_json` wrote, or a `tokenizer.json` that has our special tokens.
-
-        Raises ValueError for anything else.
-        """
+        """Read what `to_json` wrote, or a tokenizer.json with our special tokens. Raises ValueError for all else."""
         try:
             content = json.loads(text)
             if kind := content.get("kind"):
-                from tfm_lib.data import published  # noqa: F401, its classes, made of this one, enter `kinds`
+                from tfm_lib.data import published  # here, since its classes are made of this one
 
-                return cls.kinds[kind].of_json(content)
+                return getattr(published, kind).of_json(content)
             special_tokens = content.pop("special_tokens", SPECIAL_TOKENS)
             tokenizer = Tokenizer.from_str(json.dumps(content))
         except Exception as error:  # tokenizers raises nothing more special

@@ -57,14 +57,23 @@ class Hypotheses(NamedTuple):
 
 
 def beam_search(
-    model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding", **settings: Any
+    model: Transformer,
+    src: Tensor,
+    max_new_tokens: int,
+    src_mask: SourceMask = "padding",
+    *,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    rules: Rules = NO_RULES,
 ) -> Tensor:
-    """The best text that beam search finds: src (B, S) -> new tokens (B, up to max_new_tokens), as from `greedy`.
-
-    It is the first one of `beam_hypotheses`, which takes the same settings.
-    """
-    tokens, _ = beam_hypotheses(model, src, max_new_tokens, src_mask, **settings)
-    best = tokens[:, 0]  # (B, T)
+    """The first text of `beam_hypotheses`, which says how it is found: src (B, S) -> new tokens, as from `greedy`."""
+    settings: dict[str, Any] = {
+        "num_beams": num_beams,
+        "length_penalty": length_penalty,
+        "early_stopping": early_stopping,
+    }
+    best = beam_hypotheses(model, src, max_new_tokens, src_mask, rules=rules, **settings).tokens[:, 0]  # (B, T)
     return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
 
 
@@ -111,25 +120,23 @@ def search(
     rules.check(max_new_tokens)
     if num_beams < 1:
         raise CourseError(f"num_beams must be at least 1, got {num_beams}")
-    written = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam
+    texts = writer.start[:, None]  # (b * beams, 1 + length), at first with one beam
     for length in range(1, max_new_tokens + 1):
-        log_probs = log_softmax(writer.next_logits(written[:, -1]))  # (b * beams, V)
-        log_probs = rules.forbid(log_probs, written, writer.eos_id, length == max_new_tokens)
+        log_probs = log_softmax(writer.next_logits(texts[:, -1]))  # (b * beams, V)
+        log_probs = rules.forbid(log_probs, texts, writer.eos_id, length == max_new_tokens)
         if length == 1:
             totals = torch.zeros_like(log_probs[:, :1])  # (b, beams): a start token is certain
-            found = Hypotheses(
-                written.new_zeros(len(written), num_beams, max_new_tokens),
-                totals.new_full((len(written), num_beams), -torch.inf),
-            )
+            shape = (len(texts), num_beams)
+            finished = Hypotheses(texts.new_zeros(*shape, max_new_tokens), totals.new_full(shape, -torch.inf))
         totals, rows, tokens = _best_continuations(totals, log_probs, 2 * num_beams)  # (b, 2 * num_beams) each
-        texts = torch.cat([written[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
+        longer = torch.cat([texts[rows], tokens[:, :, None]], dim=2)  # (b, 2 * num_beams, 1 + length)
         ended = (tokens == writer.eos_id) | (length == max_new_tokens)
         scores = (totals / length**length_penalty).masked_fill(~ended, -torch.inf)
         sources = writer.source.view(len(totals), -1)[:, 0]  # (b,), those that are not done
-        _keep_best(found, sources, texts[:, :num_beams, 1:], scores[:, :num_beams])
+        _keep_best(finished, sources, longer[:, :num_beams, 1:], scores[:, :num_beams])
 
         totals, ranks = totals.masked_fill(ended, -torch.inf).topk(min(num_beams, totals.shape[1]))
-        worst = found.scores[sources, -1]
+        worst = finished.scores[sources, -1]
         goes_on = worst == -torch.inf
         if not early_stopping:
             goes_on |= totals[:, 0] / length**length_penalty > worst
@@ -137,10 +144,10 @@ def search(
             break
         totals, ranks = totals[goes_on], ranks[goes_on]
         writer.select(rows[goes_on].gather(1, ranks).flatten())
-        written = texts[goes_on].take_along_dim(ranks[:, :, None], dim=1).flatten(0, 1)
-    unused = after_the_end(found.tokens, writer.eos_id) | (found.scores == -torch.inf)[:, :, None]
-    tokens = found.tokens.masked_fill(unused, writer.pad_id)
-    return Hypotheses(tokens[:, :, ~unused.flatten(0, 1).all(0)], found.scores)
+        texts = longer[goes_on].take_along_dim(ranks[:, :, None], dim=1).flatten(0, 1)
+    unused = after_the_end(finished.tokens, writer.eos_id) | (finished.scores == -torch.inf)[:, :, None]
+    tokens = finished.tokens.masked_fill(unused, writer.pad_id)
+    return Hypotheses(tokens[:, :, ~unused.flatten(0, 1).all(0)], finished.scores)
 
 
 def _best_continuations(totals: Tensor, log_probs: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,10 +160,10 @@ def _best_continuations(totals: Tensor, log_probs: Tensor, number: int) -> tuple
     return totals, first_rows + best // vocab_size, best % vocab_size
 
 
-def _keep_best(found: Hypotheses, sources: Tensor, texts: Tensor, scores: Tensor) -> None:
-    """Of what was found for `sources` (b,) and of new texts (b, beams, length), keep the best."""
-    texts = F.pad(texts, (0, found.tokens.shape[2] - texts.shape[2]))
-    tokens = torch.cat([found.tokens[sources], texts], dim=1)
-    scores, ranks = torch.cat([found.scores[sources], scores], dim=1).topk(found.scores.shape[1])
-    found.tokens[sources] = tokens.take_along_dim(ranks[:, :, None], dim=1)
-    found.scores[sources] = scores
+def _keep_best(finished: Hypotheses, sources: Tensor, texts: Tensor, scores: Tensor) -> None:
+    """Of the finished texts of `sources` (b,) and of new ones (b, beams, length), keep the best."""
+    texts = F.pad(texts, (0, finished.tokens.shape[2] - texts.shape[2]))
+    tokens = torch.cat([finished.tokens[sources], texts], dim=1)
+    scores, ranks = torch.cat([finished.scores[sources], scores], dim=1).topk(finished.scores.shape[1])
+    finished.tokens[sources] = tokens.take_along_dim(ranks[:, :, None], dim=1)
+    finished.scores[sources] = scores

@@ -18,16 +18,11 @@ class KeyValueCache:
         self.length = 0
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the new keys and values (B, H, new, Dh), give back all so far (B, H, length, Dh).
-
-        Raises ValueError where they exceed the capacity.
-        """
+        """Add keys and values (B, H, new, Dh) -> all so far (B, H, length, Dh). Raises ValueError for too many."""
         end = self.length + key.shape[2]
         if end > self.capacity:
-            raise CourseError(
-                f"the cache has room for {self.capacity} positions, got {end}; build it with capacity={end}, "
-                f"or a DecoderCache with max_length={end}"
-            )
+            fix = f"build it with capacity={end}, or a DecoderCache with max_length={end}"
+            raise CourseError(f"the cache has room for {self.capacity} positions, got {end}; {fix}")
         if not self.length:
             shape = (*key.shape[:2], self.capacity, key.shape[3])
             self.key, self.value = key.new_empty(shape), value.new_empty(shape)
@@ -48,8 +43,7 @@ class KeyValueCache:
 
 
 class DecoderCache:
-    """For each decoder layer, the cache of its self-attention, which grows by a step's tokens, and of its
-    cross-attention, which is filled once from the memory."""
+    """For each decoder layer the caches of its self-attention, which grows, and its cross-attention, filled once."""
 
     def __init__(self, num_layers: int, max_length: int, memory_length: int) -> None:
         self.layers = [(KeyValueCache(max_length), KeyValueCache(memory_length)) for _ in range(num_layers)]

@@ -50,10 +50,9 @@ def log_mixture(logits: Tensor, gate: Tensor, weights: Tensor, ids: Tensor) -> T
     """log((1 - g) softmax(logits) + g copied), in float32 at least, where copied is the sum of each word's weights.
 
     logits (B, T, V), gate (B, T, 1) before its sigmoid g, weights (B, T, S) of the source's words, ids (B, S)
-    -> (B, T, V). As logits they are what they are: their softmax is the mixture, and they are its log-softmax.
-    Every word keeps what the softmax gives it, so that none is -inf: label smoothing, which asks for a little of
-    every word, keeps the gate from closing the vocabulary off. A source that is hidden whole has nothing to copy; what
-    is then missing to 1 is made up for by whoever takes the softmax.
+    -> (B, T, V), logits whose softmax is the mixture, and which equal their log-softmax. (A source that is completely
+    hidden has nothing to copy: then they sum to less than 1, and only the softmax makes up for it.)
+    No word is -inf, since the softmax gives it a share: label smoothing keeps the gate from closing the vocabulary off.
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     generated = logits.log_softmax(-1, dtype=dtype) + F.logsigmoid(-gate)  # (B, T, V)
@@ -73,9 +72,9 @@ def log_mixture(logits: Tensor, gate: Tensor, weights: Tensor, ids: Tensor) -> T
 class CopyingTransformer(Transformer):
     """A Transformer that can copy: p = (1 - g) softmax(logits) + g attention over the source's words.
 
-    It learns, writes and is kept as every Transformer. `encode` gives a `CopyMemory`, and what `decode` gives as logits
-    are the logarithms of the probabilities, whose softmax they are (see `log_mixture`). Words outside the vocabulary
-    are copied by the slots of the vocabulary. `tfm_lib.writing.tracing.copied_from` says what was copied from where.
+    It learns, writes and is saved as every Transformer. `encode` returns a `CopyMemory`, `decode` the logarithms of the
+    probabilities (see `log_mixture`). Words outside the vocabulary are copied by its slots.
+    `tfm_lib.writing.tracing.copied_from` says what was copied from where.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -88,8 +87,10 @@ class CopyingTransformer(Transformer):
 
         All unknown words play the same roles: what is learned of one slot then soon holds for all of them.
         """
-        embeddings = (self.encoder.embedding.tokens, self.decoder.embedding.tokens, self.output)
-        for table in {id(part.weight): part.weight for part in embeddings}.values() if slots else ():
+        if not slots:
+            return
+        tables = {self.encoder.embedding.tokens.weight, self.decoder.embedding.tokens.weight, self.output.weight}
+        for table in tables:  # one of them, where they are tied
             # Two random rows are nearly at right angles, so this leaves their length as it was; only the first slot,
             # which is added to itself, grows by 9.5 %.
             table[slots] = 0.99**0.5 * table[slots[0]] + 0.1 * table[slots]

@@ -33,10 +33,8 @@ def evaluating(model: Transformer) -> Iterator[None]:
 class Writer:
     """A model in the middle of writing: the source, which is encoded once, and a cache of the tokens so far.
 
-    `write` and `beam.search` ask it for nothing but logits and for rows: `start` (B,), the token that comes before a
-    text's first one, `source` (rows,), which text each row goes on with, `next_logits`, `select`, and two ids. What
-    has these can be written with, a decoder-only model too.
-
+    `write` and `beam.search` need only what a decoder-only model can have, too: `start` (B,), the token before a text's
+    first one, `source` (rows,), which text each row goes on with, `next_logits`, `select`, and two ids.
     src (B, S), src_mask (B, 1, 1, S); without a mask, the source tokens equal to pad_id are hidden; None hides nothing.
     Raises ValueError where max_new_tokens is less than 1 or more than the model has positions for.
     """
@@ -44,9 +42,8 @@ class Writer:
     def __init__(self, model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding") -> None:
         config = model.config
         if not 1 <= max_new_tokens <= config.max_length:
-            raise CourseError(
-                f"max_new_tokens must lie in 1..{config.max_length}, the model's max_length, got {max_new_tokens}"
-            )
+            limits = f"1..{config.max_length}, the model's max_length"
+            raise CourseError(f"max_new_tokens must lie in {limits}, got {max_new_tokens}")
         if isinstance(src_mask, str) and src_mask == "padding":
             src_mask = padding_mask(src, config.pad_id)
         if src_mask is not None:
@@ -83,8 +80,7 @@ def write(writer: Writer, max_new_tokens: int, choose: Callable[[Tensor], Tensor
     written[:, 0] = token
     for length in range(1, max_new_tokens + 1):
         logits = writer.next_logits(token)
-        if rules != NO_RULES:
-            logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
+        logits = rules.forbid(logits, written[writer.source, :length], writer.eos_id, length == max_new_tokens)
         token = written[writer.source, length] = choose(logits)
         ended = token == writer.eos_id
         if ended.any():  # rows that have ended leave the batch
@@ -126,8 +122,7 @@ def sample(
 ) -> Tensor:
     """Draw each next token from `next_token_probs`: src (B, S) -> new tokens (B, up to max_new_tokens), as in `greedy`.
 
-    generator: the one source of chance, on the model's device; the same seed writes the same, and torch's global
-    random state is left alone.
+    generator: the one source of chance, on the model's device; torch's global random state is left alone.
     """
 
     def draw(logits: Tensor) -> Tensor:
@@ -168,8 +163,7 @@ def summarize(
 def token_log_probs(model: Transformer, src: Tensor, tokens: Tensor, src_mask: SourceMask = "padding") -> Tensor:
     """log p of each token, given the source and the tokens before it: tokens (B, T) as `greedy` returns them -> (B, T).
 
-    One pass with teacher forcing. What follows a row's first eos_id gets 0, so that the sum over a row is the
-    log-probability of its text.
+    One pass with teacher forcing. After a row's first eos_id it is 0, so that a row sums to the log p of its text.
     """
     config = model.config
     with evaluating(model):

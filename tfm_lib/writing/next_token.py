@@ -29,14 +29,8 @@ class Rules:
         for name, value in (counts | {f"id {i}": i for i in self._ids}).items():
             if not isinstance(value, int):
                 raise CourseError(f"{name} must be a whole number, got {value!r}; round it")
-        if wrong := [i for i in self._ids if i < 0]:
-            raise CourseError(f"banned, first and last are ids of tokens and can't be negative, got {wrong[0]}")
-        if self.min_new_tokens < 0:
-            raise CourseError(f"min_new_tokens counts tokens and can't be negative, got {self.min_new_tokens}")
-        if self.no_repeat_ngram_size < 0:
-            raise CourseError(
-                f"no_repeat_ngram_size must be at least 1, or 0 for no such rule, got {self.no_repeat_ngram_size}"
-            )
+            if value < 0:
+                raise CourseError(f"{name} can't be negative, got {value}; leave it out for no such rule")
 
     @property
     def _ids(self) -> list[int]:
@@ -44,10 +38,8 @@ class Rules:
 
     def check(self, max_new_tokens: int) -> None:
         """Raise ValueError unless texts of up to max_new_tokens can obey."""
-        if self.min_new_tokens > max_new_tokens:
-            raise CourseError(
-                f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {self.min_new_tokens}"
-            )
+        if (least := self.min_new_tokens) > max_new_tokens:
+            raise CourseError(f"min_new_tokens must lie in 0..{max_new_tokens}, max_new_tokens, got {least}")
 
     def forbid(self, logits: Tensor, written: Tensor, eos_id: int, full: bool = False) -> Tensor:
         """The logits or log-probabilities (B, V), with -inf at the tokens that may not follow `written` (B, 1 + t).
@@ -55,25 +47,27 @@ class Rules:
         The start token, with which `written` begins, counts in the tokens that may not come twice. Where nothing
         else is left, eos_id is allowed after all. full: no token comes after this one.
         """
+        if self == NO_RULES:
+            return logits
         length, n, last_id = written.shape[1], self.no_repeat_ngram_size, logits.shape[1] - 1
         if wrong := [i for i in self._ids if i > last_id]:
             raise CourseError(f"banned, first and last must be ids of the vocabulary, 0..{last_id}, got {wrong[0]}")
         certain = self.last if full and self.last is not None else self.first if length == 1 else None
         if certain is not None:
-            return torch.full_like(logits, -torch.inf).index_fill_(1, torch.tensor(certain, device=logits.device), 0.0)
-        too_short, long_enough_to_repeat = length <= self.min_new_tokens, 0 < n <= length
-        if too_short or long_enough_to_repeat or self.banned:
-            forbidden = torch.zeros_like(logits, dtype=torch.bool)
-            forbidden[:, list(self.banned)] = True
-            if long_enough_to_repeat:
-                ngrams = written.unfold(1, n, 1)  # (B, places, n)
-                would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
-                times = torch.zeros_like(forbidden, dtype=torch.int64)
-                forbidden |= times.scatter_add(1, ngrams[:, :, -1], would_repeat.long()) > 0
-            if too_short:
-                forbidden[:, eos_id] = True
-            forbidden[:, eos_id] &= ~forbidden.all(-1)
-            logits = logits.masked_fill(forbidden, -torch.inf)
+            alone = torch.full_like(logits, -torch.inf)
+            alone[:, certain] = 0.0
+            return alone
+        forbidden = torch.zeros_like(logits, dtype=torch.bool)
+        forbidden[:, list(self.banned)] = True
+        if 0 < n <= length:
+            ngrams = written.unfold(1, n, 1)  # (B, places, n)
+            would_repeat = (ngrams[:, :, :-1] == written[:, None, length - n + 1 :]).all(-1)  # (B, places)
+            times = torch.zeros_like(forbidden, dtype=torch.int64)
+            forbidden |= times.scatter_add(1, ngrams[:, :, -1], would_repeat.long()) > 0
+        if length <= self.min_new_tokens:
+            forbidden[:, eos_id] = True
+        forbidden[:, eos_id] &= ~forbidden.all(-1)
+        logits = logits.masked_fill(forbidden, -torch.inf)
         return log_softmax(logits) if self.renormalized else logits
 
 
@@ -104,8 +98,8 @@ def next_token_probs(
     if top_p is not None:
         ranked, order = probs.sort(descending=True, stable=True)
         more_likely = F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))  # what all tokens before it have together
-        kept = ranked.masked_fill(more_likely >= top_p, 0.0)
-        probs = torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
+        nucleus = ranked.masked_fill(more_likely >= top_p, 0.0)
+        probs = torch.zeros_like(probs).scatter(-1, order, nucleus / nucleus.sum(-1, keepdim=True))
     return probs
 
 

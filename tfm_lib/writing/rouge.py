@@ -5,17 +5,18 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
 # By the first word of their letters' names. Unicode Standard Annex 29, section 4, lists such scripts.
 WITHOUT_BLANKS = {"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
+DRAWS = 2000  # of the paired bootstrap
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What counts as a word: `split` gives them, `name` says so in a table."""
+    """What counts as a word: `split` finds them, `name` describes them in a table."""
 
     name: str
     split: Callable[[str], list[str]]
@@ -87,11 +88,11 @@ def prefix_lcs(reference: Sequence[Hashable], tokens: Sequence[Hashable]) -> lis
     places: defaultdict[Hashable, int] = defaultdict(int)
     for row, token in enumerate(reference):
         places[token] |= 1 << row
-    whole = (1 << len(reference)) - 1
-    column, lengths = whole, [0]
+    ones = (1 << len(reference)) - 1
+    column, lengths = ones, [0]
     for token in tokens:
         hits = column & places[token]
-        column = (column + hits | column - hits) & whole
+        column = (column + hits | column - hits) & ones
         lengths.append(len(reference) - column.bit_count())
     return lengths
 
@@ -100,18 +101,14 @@ def rouge_l_of_beginnings(reference: str, words: Sequence[str], split: Callable[
     """ROUGE-L, as F1, of the first 0, 1, 2 ... of `words`, in the time that the last one alone would take."""
     from rouge_score.scoring import fmeasure  # here, for the same reason
 
-    wanted, given = split(reference), [split(word) for word in words]  # a word is none, one or more tokens
-    common = prefix_lcs(wanted, [token for tokens in given for token in tokens])
-    ends = accumulate(map(len, given), initial=0)
-    return [fmeasure(common[n] / max(n, 1), common[n] / max(len(wanted), 1)) for n in ends]
+    references, tokens = split(reference), [split(word) for word in words]  # a word is none, one or more tokens
+    common = prefix_lcs(references, list(chain.from_iterable(tokens)))
+    ends = accumulate(map(len, tokens), initial=0)
+    return [fmeasure(common[n] / max(n, 1), common[n] / max(len(references), 1)) for n in ends]
 
 
 def lead(
-    summaries: Sequence[str],
-    baseline: Sequence[str],
-    references: Sequence[str],
-    tokenizer: Tokenizer,
-    draws: int = 2000,
+    summaries: Sequence[str], baseline: Sequence[str], references: Sequence[str], tokenizer: Tokenizer
 ) -> tuple[float, float, float]:
     """How far the ROUGE-L of summaries is above that of a baseline on the same texts, and the 95 % interval of it.
 
@@ -121,6 +118,6 @@ def lead(
     """
     ours, theirs = (f1_scores(texts, references, ["rougeL"], tokenizer)["rougeL"] for texts in (summaries, baseline))
     differences = np.subtract(ours, theirs)
-    drawn = np.random.default_rng(0).integers(len(references), size=(draws, len(references)))
+    drawn = np.random.default_rng(0).integers(len(references), size=(DRAWS, len(references)))
     low, high = np.quantile(differences[drawn].mean(1), [0.025, 0.975])
     return float(differences.mean()), float(low), float(high)

@@ -49,9 +49,9 @@ def exact_match(summaries: Sequence[str], references: Sequence[str]) -> float:
 
 
 def slot_accuracy(summaries: Sequence[str], stories: Sequence[Story]) -> dict[str, float]:
-    """For who, what, where, when and how many, the share of summaries that tell it right, and at its place.
+    """For each of SLOTS, the share of summaries in which `newsroom.read_slots` finds the right value.
 
-    `newsroom.read_slots` says what that is. Raises ValueError where there is not one summary for each story.
+    Raises ValueError where there is not one summary for each story.
     """
     if len(summaries) != len(stories) or not stories:
         raise CourseError(f"{len(summaries)} summaries for {len(stories)} stories; give one each")

@@ -20,8 +20,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Collect the attention weights of the last forward pass inside the `with` block, before dropout.
 
     Yields a dictionary that fills up, {"decoder.layers.0.cross_attention": (B, H, T, S), ...}, detached, on the CPU.
-    Inside the block attention follows the explicit formula; outside it the fused kernel runs. Blocks may nest: each
-    collects on its own, and an `on_weights` that was set before is called, too, and stays.
+    Inside the block attention follows the explicit formula. Blocks may nest: each collects on its own, and an
+    `on_weights` that was set before is called, too, and stays.
     """
     maps: dict[str, Tensor] = {}
     modules = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
