@@ -303,10 +303,10 @@ BROKEN = [
     (rewritten("tokenizer.json", "{"), "can't be read as a tokenizer"),
     (without("model.safetensors"), "has no weights; it needs model.safetensors"),
     (cut_short, "are cut short or altered"),
-    (weighs(drop="fc1.bias"), "they lack model.decoder.layers.0.fc1.bias"),
-    (weighs(model__more=torch.zeros(3)), "they have too many model.more"),
-    (weighs(**{BIAS: torch.zeros(3)}), f"they have in another shape {BIAS}"),
-    (weighs(**{BIAS: torch.full((32,), torch.nan)}), f"they have with numbers that are not finite {BIAS}"),
+    (weighs(drop="fc1.bias"), "only the model has model.decoder.layers.0.fc1.bias"),
+    (weighs(model__more=torch.zeros(3)), "only the file has model.more"),
+    (weighs(**{BIAS: torch.zeros(3)}), f"of another shape are {BIAS}"),
+    (weighs(**{BIAS: torch.full((32,), torch.nan)}), f"are not finite: {BIAS}"),
     (weighs(lm_head__weight=torch.zeros(500, 16)), "is another table than the one before it"),
 ]
 
@@ -322,7 +322,7 @@ def test_a_broken_folder_is_refused(hurt, message, tokenizers, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tied": False}, "tied must be True, got False"),
+        ({"tied": False}, "it is marian, and tied must be True, got False; train a model with tied=True"),
         ({"positions": "learned"}, "it is bart, and position_offset must be 2, got 0"),
         ({"embed_norm": True}, "it is marian, and embed_norm must be False, got True"),
         ({"embed_scale": 3.0}, "scales embeddings by 1 or by sqrt(d_model), not by 3.0"),

@@ -38,10 +38,7 @@ class Generation:
 
     @classmethod
     def of(cls, theirs: Mapping[str, Any]) -> "Generation":
-        """What a generation_config.json says; max_length and min_length there count the start token.
-
-        Raises ValueError for settings that ours does not have.
-        """
+        """What a generation_config.json says, where lengths count the start token. Raises ValueError for other ways."""
         settings = DEFAULTS | {name: value for name, value in theirs.items() if value is not None}
         for name, neutral in NEUTRAL.items():
             if settings.get(name, neutral) != neutral:

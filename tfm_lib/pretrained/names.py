@@ -56,11 +56,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "pegasus": {"interleaved": False, "norm_first": True},
 }
 PAPER = {"tied": True, "position_offset": 0, "embed_norm": False, "norm_first": False}
-ARCHITECTURES = {
-    "bart": "BartForConditionalGeneration",
-    "marian": "MarianMTModel",
-    "pegasus": "PegasusForConditionalGeneration",
-}
+GENERATION = "ForConditionalGeneration"
+ARCHITECTURES = {"bart": f"Bart{GENERATION}", "marian": "MarianMTModel", "pegasus": f"Pegasus{GENERATION}"}
 # Options of theirs that our Transformer does not have, and the only value that it can do with.
 NEUTRAL = {"tie_word_embeddings": True, "share_encoder_decoder_embeddings": True}
 
@@ -73,10 +70,7 @@ def theirs(name: str) -> str:
 
 
 def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
-    """The configuration that says in our words what a config.json says.
-
-    Raises ValueError for another family of models, and for options that our Transformer doesn't have.
-    """
+    """What a config.json says, in our words. Raises ValueError for families and options that our model doesn't have."""
     tables: dict[str, Mapping[str, Any]] = {"model_type": FAMILIES, "activation_function": ACTIVATIONS}
     for name, choices in tables.items():
         if their_config.get(name) not in choices:
@@ -104,18 +98,17 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
 
 
 def family_of(config: TransformerConfig) -> str:
-    """The family that a model of this configuration can be written as.
+    """The family in which a model of this configuration can be written. Raises ValueError where there is none.
 
-    Sinusoids that interleave don't matter, see `halves`. Raises ValueError where there is none.
+    Whether sinusoids interleave doesn't matter, see `halves`.
     """
     family = "bart" if config.positions == "learned" else "pegasus" if config.norm_first else "marian"
     wanted = PAPER | FAMILIES[family] | {"interleaved": config.interleaved}
     for name, value in wanted.items():
         if (found := getattr(config, name)) != value:
-            raise CourseError(
-                f"transformers has no such model: with {config.positions} positions and norm_first="
-                f"{config.norm_first} it is {family}, and {name} must be {value}, got {found}; train it with {value}"
-            )
+            nearest = f"with {config.positions} positions and norm_first={config.norm_first} it is {family}"
+            fix = f"{name} must be {value}, got {found}; train a model with {name}={value}"
+            raise CourseError(f"transformers has no such model: {nearest}, and {fix}")
     if config.embed_scale not in (None, 1.0):
         raise CourseError(f"transformers scales embeddings by 1 or by sqrt(d_model), not by {config.embed_scale}")
     return family
