@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,9 @@ from tests.data.test_batches import bart_like
 from tfm_lib.data.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
-from tfm_lib.learning import training
+from tfm_lib.learning import progress, training
 from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.learning.progress import Progress
 from tfm_lib.learning.recipes import Recipe, linear_rate, paper_rate
 from tfm_lib.learning.training import find_device, make_optimizer, sequence_loss, set_seed, train, train_step
 from tfm_lib.model import Transformer, TransformerConfig
@@ -28,23 +28,13 @@ VOCABULARY = Vocabulary.of_words(text for pair in PAIRS for text in pair)
 EXAMPLES = encode_pairs(PAIRS, VOCABULARY, 16, 8)
 NO_EXAMPLES = encode_pairs([], VOCABULARY, 16, 8)
 RECIPE = Recipe(steps=7, peak_rate=3e-3, warmup_steps=2, max_tokens=40)
+SIZES = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
 
 
 def small_model(seed: int = 0) -> Transformer:
     """With dropout, so that random states matter; `d_ff` differs from `d_model`."""
     set_seed(seed)
-    return Transformer(
-        TransformerConfig(
-            vocab_size=len(VOCABULARY),
-            d_model=16,
-            num_heads=2,
-            d_ff=24,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            max_length=16,
-            dropout=0.2,
-        )
-    )
+    return Transformer(TransformerConfig(vocab_size=len(VOCABULARY), max_length=16, dropout=0.2, **SIZES))
 
 
 def same_weights(first: Transformer, second: Transformer) -> bool:
@@ -64,14 +54,23 @@ def test_the_paper_schedule_by_hand() -> None:
     assert rates.index(max(rates)) == 3999
 
 
-def test_the_linear_schedule_by_hand() -> None:
-    rates = [linear_rate(step, 0.8, warmup_steps=4, steps=7) for step in range(1, 9)]
-    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.6, 0.4, 0.2, 0.0])
+@pytest.mark.parametrize(
+    ("warmup_steps", "steps", "rates"),
+    [
+        (4, 7, [0.2, 0.4, 0.6, 0.8, 0.6, 0.4, 0.2, 0.0]),
+        (4, 4, [0.2, 0.4, 0.6, 0.8]),
+        (8, 5, [0.1, 0.2, 0.3, 0.4, 0.5]),  # a warm-up beyond the run rises to its end
+    ],
+)
+def test_the_linear_schedule_by_hand(warmup_steps: int, steps: int, rates: list[float]) -> None:
+    assert [linear_rate(step, 0.8, warmup_steps, steps) for step in range(1, len(rates) + 1)] == pytest.approx(rates)
+    assert linear_rate(20, 0.8, warmup_steps, steps) == 0, "never negative"
 
 
-def test_a_warm_up_may_be_as_long_as_the_run() -> None:
-    recipe = Recipe(steps=4, peak_rate=0.8, warmup_steps=4, fall="linear")
-    assert [recipe.rate(step) for step in range(1, 5)] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+def test_steps_count_from_one() -> None:
+    for rate in (lambda: paper_rate(0, 512), lambda: linear_rate(0, 1e-3, 10, 100)):
+        with pytest.raises(ValueError, match="steps count from 1, got 0; .* as LambdaLR's, give step \\+ 1"):
+            rate()
 
 
 def test_a_recipe_follows_its_schedule() -> None:
@@ -80,6 +79,8 @@ def test_a_recipe_follows_its_schedule() -> None:
         assert by_paper.rate(step) == pytest.approx(paper_rate(step, 128, 25, factor=0.5))
     falling = Recipe(steps=100, peak_rate=0.1, warmup_steps=25, fall="linear")
     assert falling.rate(70) == pytest.approx(linear_rate(70, 0.1, 25, 100))
+    shortest = Recipe(steps=1, warmup_steps=1, max_tokens=1, label_smoothing=0.0, fall="linear")
+    assert shortest.rate(1) == shortest.peak_rate
 
 
 def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
@@ -91,11 +92,6 @@ def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
         recipe.steps = 2
     with pytest.raises(TypeError):
         Recipe(1)
-
-
-def test_no_smoothing_and_one_of_each_are_allowed() -> None:
-    recipe = Recipe(steps=1, warmup_steps=1, max_tokens=1, label_smoothing=0.0, fall="linear")
-    assert recipe.rate(1) == recipe.peak_rate
 
 
 @pytest.mark.parametrize(
@@ -138,14 +134,6 @@ def test_padding_may_have_any_id() -> None:
     assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx((costs[1, 2] + costs[2, 3]).item() / 2)
 
 
-def test_padding_does_not_count() -> None:
-    logits = torch.randn(2, 3, 5, requires_grad=True)
-    labels = torch.tensor([[4, 2, 0], [1, 0, 0]])
-    sequence_loss(logits, labels, pad_id=0, label_smoothing=0.1).backward()
-    assert logits.grad is not None
-    assert (logits.grad.abs().sum(-1) > 0).tolist() == [[True, True, False], [True, False, False]]
-
-
 def test_labels_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 3, 5\)"):
         sequence_loss(torch.zeros(2, 3, 5), torch.ones(2, 4, dtype=torch.long), 0)
@@ -159,43 +147,26 @@ def test_seed_repeats_every_generator() -> None:
     assert draw() == draw()
 
 
-def test_devices() -> None:
-    assert find_device("cpu") == torch.device("cpu")
-    assert find_device().type in ("cuda", "xpu", "mps", "cpu")
-    with pytest.raises(ValueError, match="'tpu' is not here; choose from .*cpu"):
-        find_device("tpu")
-
-
-@pytest.mark.parametrize("there", [["cuda", "xpu", "mps"], ["cuda"], ["xpu", "mps"], ["xpu"], ["mps"], []], ids=str)
-def test_the_fastest_device_there_is(there: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("found", [["cuda", "xpu", "mps"], ["cuda"], ["xpu", "mps"], ["xpu"], ["mps"], []], ids=str)
+def test_the_fastest_device_is_taken_or_the_one_of_that_name(found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, backend in {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}.items():
-        monkeypatch.setattr(backend, "is_available", lambda name=name: name in there)
-    assert find_device() == torch.device([*there, "cpu"][0])
-    if "cuda" in there:
+        monkeypatch.setattr(backend, "is_available", lambda name=name: name in found)
+    assert find_device() == torch.device([*found, "cpu"][0]) and find_device("cpu") == torch.device("cpu")
+    if "cuda" in found:
         assert find_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(ValueError, match=f"'tpu' is not here; choose from {', '.join([*found, 'cpu'])}"):
+        find_device("tpu")
 
 
 # --- the loop
 
 
-def test_one_step_is_adam_on_the_shifted_loss() -> None:
-    model, reference = small_model().eval(), small_model().eval()
-    batch = Batch.of(EXAMPLES.articles, EXAMPLES.summaries)
-    loss = train_step(model, batch, make_optimizer(model), RECIPE, rate=0.01)
-    adam = torch.optim.Adam(reference.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9)
-    expected = torch.nn.functional.cross_entropy(
-        reference(batch.src, batch.decoder_input).transpose(1, 2), batch.labels, ignore_index=0, label_smoothing=0.1
-    )
-    expected.backward()
-    adam.step()
-    assert loss == pytest.approx(expected.item(), rel=1e-6)
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        # Adam turns even a gradient of rounding errors (a key's bias has none else) into a whole step.
-        solid = theirs.grad.abs() > 1e-5
-        torch.testing.assert_close(ours[solid], theirs[solid], rtol=0, atol=2e-5)
+def test_the_optimizer_is_the_papers_and_fused() -> None:
+    defaults = make_optimizer(small_model()).defaults
+    assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)
 
 
-def test_training_lowers_the_loss_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = replace(RECIPE, steps=40)
     history = train(small_model(), EXAMPLES, recipe)
     assert history.step == list(range(1, 41))
@@ -241,7 +212,12 @@ def no_step(*arguments: object) -> float:
 
 @pytest.mark.parametrize(
     ("steps", "options", "saved"),
-    [(7, {"save_every": 3}, [0, 3, 6, 7]), (201, {}, [0, 200, 201]), (2, {"minutes": 1e-9}, [0, 1])],
+    [
+        (7, {"save_every": 3}, [0, 3, 6, 7]),
+        (7, {"save_every": 7}, [0, 7]),
+        (201, {}, [0, 200, 201]),
+        (2, {"minutes": 1e-9}, [0, 1]),
+    ],
 )
 def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, saved: list[int]) -> None:
     seen: list[int] = []
@@ -251,35 +227,29 @@ def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, sa
     assert seen == saved
 
 
-def test_without_progress_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    train(small_model(), EXAMPLES, RECIPE, progress=False)
-    assert capsys.readouterr() == ("", "")
+def test_the_bar_tells_speed_and_the_time_left_for_steps_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step was done before; two more are usual, and three minimize risk, in half an hour at most."""
+    clock = Clock(0.0)
+    monkeypatch.setattr(progress, "time", clock)
+    bar = Progress(Recipe(steps=6, warmup_steps=1, risk_steps=3), 1, 30.0, False)
+    reports, over = [], []
+    monkeypatch.setattr(bar, "set_postfix_str", lambda text, refresh: reports.append(text))
+    for seconds in (100, 100, 500, 500, 1000):
+        clock.now += seconds
+        over.append(bar.add(1.5, 2000))
+    speeds, left = (20, 20, 9, 7, 5), ("1:40 left, then risk", "5:00 left", "16:40 left", "8:20 left", "0:00 left")
+    assert reports == [f"loss 1.500, {n} tokens/s, {text}" for n, text in zip(speeds, left, strict=True)]
+    assert over == [False, False, False, False, True]
 
 
-def test_the_bar_tells_speed_and_the_time_left() -> None:
-    """Two of four steps were done before, 80 tokens and 4 seconds ago: 2 seconds a step, 20 tokens a second."""
-    history = History([1, 2, 3, 4], [9.0, 9.0, 9.0, 1.5], [0.1] * 4, [500, 500, 30, 50])
-
-    def told(steps: int, minutes: float = math.inf) -> str:
-        return training._report(history, Recipe(steps=steps, warmup_steps=1), 80, (2, 0.0), 4.0, minutes)
-
-    assert told(10) == "loss 1.500, 20 tokens/s, 0:12 left"
-    assert told(104) == "loss 1.500, 20 tokens/s, 3:20 left"
-    assert told(1004, minutes=5) == "loss 1.500, 20 tokens/s, 4:56 left"
-    assert told(104, minutes=0.05) == "loss 1.500, 20 tokens/s, 0:00 left"
-    risky = Recipe(steps=24, warmup_steps=1, risk_steps=10)
-    assert training._report(history, risky, 80, (2, 0.0), 4.0, math.inf).endswith("0:20 left, then risk")
-    risky = Recipe(steps=24, warmup_steps=1, risk_steps=22)  # of which two are done, in the last three seconds
-    assert training._report(history, risky, 80, (2, 1.0), 4.0, math.inf).endswith("0:30 left")
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
+def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
     models, losses = [], []
     for seed in (0, 0, 1):
         models.append(small_model(seed))
         losses.append(train(models[-1], EXAMPLES, RECIPE, progress=False).loss)
     assert losses[0] == losses[1] != losses[2]
     assert same_weights(models[0], models[1])
+    assert capsys.readouterr() == ("", ""), "without progress nothing is shown"
 
 
 class Clock:
@@ -294,11 +264,10 @@ class Clock:
 
 
 def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "time", Clock(15.0))  # it is read before the first step, and after each
+    monkeypatch.setattr(progress, "time", Clock(15.0))  # it is read before the first step, and after each
     saved: list[int] = []
-    history = train(
-        small_model(), EXAMPLES, RECIPE, minutes=0.75, save=lambda state: saved.append(len(state.history.step))
-    )
+    options = {"save": lambda state: saved.append(len(state.history.step)), "take_step": no_step, "progress": False}
+    history = train(small_model(), EXAMPLES, RECIPE, minutes=0.75, **options)
     assert history.step == [1, 2, 3] and saved == [0, 3]
     for minutes in (0, math.nan):
         with pytest.raises(ValueError, match="minutes must be positive, got"):
@@ -306,8 +275,9 @@ def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "time", Clock(0.0001))
-    assert len(train(small_model(), EXAMPLES, RECIPE).step) == RECIPE.steps
+    for module in (progress, training):
+        monkeypatch.setattr(module, "time", Clock(0.0001))
+    assert len(train(small_model(), EXAMPLES, RECIPE, take_step=no_step).step) == RECIPE.steps
     assert training.steps_within(1.0, small_model(), EXAMPLES, RECIPE) == 60 * 20 * 1000
 
 
@@ -348,19 +318,6 @@ def test_without_examples_there_is_nothing_to_train_on() -> None:
             run(small_model(), NO_EXAMPLES, RECIPE)
 
 
-def test_the_bar_does_not_sum_all_tokens_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unread(list):
-        def __iter__(self) -> Iterator[int]:
-            raise AssertionError("all tokens of the run are read")
-
-        def __getitem__(self, place: object) -> int:
-            raise AssertionError("tokens of earlier steps are read")
-
-    monkeypatch.setattr(training, "History", lambda: History(tokens=Unread()))
-    history = train(small_model(), EXAMPLES, RECIPE, take_step=no_step)
-    assert len(history.tokens) == RECIPE.steps
-
-
 # --- stopping and going on
 
 
@@ -368,9 +325,10 @@ class Killed(Exception):
     pass
 
 
-def run_until_killed(path: Path, step: int) -> None:
+def run_until_killed(path: Path, step: int, frozen: bool = False) -> None:
     """Train and save after each step, and die in the one after `step`, when its weights are half changed."""
     model = small_model()
+    model.encoder.requires_grad_(not frozen)
 
     def save(state: State) -> None:
         save_checkpoint(path, model, VOCABULARY, state)
@@ -396,46 +354,37 @@ def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.Captu
     assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
 
 
-@pytest.mark.parametrize("step", [0, 1, 3, 6, 7])
-def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int) -> None:
-    whole = small_model()
-    expected = train(whole, EXAMPLES, RECIPE, progress=False)
-    run_until_killed(tmp_path / "a.safetensors", step)
+@pytest.mark.parametrize(("step", "frozen"), [(0, False), (3, False), (7, False), (0, True), (3, True)])
+def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int, frozen: bool) -> None:
+    start, expected_model = small_model(), small_model()
+    expected_model.encoder.requires_grad_(not frozen)
+    expected = train(expected_model, EXAMPLES, RECIPE, progress=False)
+    run_until_killed(tmp_path / "a.safetensors", step, frozen)
     resumed, history = go_on(tmp_path / "a.safetensors")
     assert history == expected
-    assert same_weights(resumed, whole)
+    assert same_weights(resumed, expected_model)
+    assert same_weights(resumed.encoder, start.encoder) == frozen and not same_weights(resumed.decoder, start.decoder)
+    assert all(parameter.requires_grad != frozen for parameter in resumed.encoder.parameters())
 
 
-def test_a_run_goes_on_only_with_its_own_recipe_and_data(tmp_path: Path) -> None:
-    run_until_killed(tmp_path / "a.safetensors", 2)
-    with pytest.raises(ValueError, match="go on with its recipe"):
-        go_on(tmp_path / "a.safetensors", recipe=replace(RECIPE, seed=1))
-    with pytest.raises(ValueError, match="other examples; give the same data"):
-        go_on(tmp_path / "a.safetensors", examples=encode_pairs(PAIRS, VOCABULARY, 3, 8))
-
-
-def test_a_run_goes_on_only_on_its_own_device(tmp_path: Path) -> None:
-    """Elsewhere dropout draws other numbers, so the weights would differ without a word."""
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": replace(RECIPE, seed=1)}, "go on with its recipe"),
+        ({"examples": encode_pairs(PAIRS, VOCABULARY, 3, 8)}, "other examples; give the same data"),
+        # Elsewhere dropout draws other numbers, so the weights would differ without a word.
+        ({"random": "cuda"}, "trained on cuda, not on cpu; go on with its device"),
+        ({"model": torch.nn.Linear(2, 2)}, "was trained with a parameter .*; build the model that it was"),
+    ],
+)
+def test_a_run_goes_on_only_with_its_own_recipe_data_device_and_model(
+    change: dict, message: str, tmp_path: Path
+) -> None:
     run_until_killed(tmp_path / "a.safetensors", 2)
     model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
-    assert state is not None
-    elsewhere = state._replace(tensors=state.tensors | {"random.cuda": state.tensors["random.cpu"]})
-    with pytest.raises(ValueError, match="trained on cuda, not on cpu; go on with its device"):
-        train(model, EXAMPLES, RECIPE, start=elsewhere, progress=False)
-
-
-# --- rates at the edges
-
-
-def test_a_warm_up_beyond_the_run_rises_to_its_end_and_is_never_negative() -> None:
-    assert [linear_rate(step, 1.0, 10, 5) for step in range(1, 6)] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
-    assert all(linear_rate(step, 1.0, warmup, 5) >= 0 for step in range(1, 20) for warmup in (1, 4, 5, 6, 7, 50))
-
-
-def test_steps_count_from_one() -> None:
-    for rate in (lambda: paper_rate(0, 512), lambda: linear_rate(0, 1e-3, 10, 100)):
-        with pytest.raises(ValueError, match="steps count from 1, got 0; .* as LambdaLR's, give step \\+ 1"):
-            rate()
+    state.tensors[f"random.{change.pop('random', 'cpu')}"] = state.tensors["random.cpu"]
+    with pytest.raises(ValueError, match=message):
+        train(**{"model": model, "examples": EXAMPLES, "recipe": RECIPE, "start": state, "progress": False} | change)
 
 
 # --- other ids, other modules
@@ -445,14 +394,10 @@ def bart_like_run() -> tuple[Transformer, Examples]:
     """Pad 1, start and eos 2: no id is where ours are."""
     vocabulary = bart_like()
     set_seed(0)
-    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
     ids = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, **sizes, **ids))
-    pairs = [
-        Pair("flood closes bridge", "flood"),
-        Pair("flood", "flood closes bridge"),
-        Pair("bridge closes", "bridge"),
-    ]
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, **SIZES, **ids))
+    flood, more = "flood", "flood closes bridge"
+    pairs = [Pair(more, flood), Pair(flood, more), Pair("bridge closes", "bridge")]
     return model, encode_pairs(pairs, vocabulary, 9, 9)
 
 
@@ -504,54 +449,3 @@ def test_any_module_trains() -> None:
     set_seed(0)
     history = train(Recurrent(), EXAMPLES, replace(RECIPE, steps=60, peak_rate=2e-2), progress=False)
     assert history.loss[-1] < 0.75 * history.loss[0]
-
-
-# --- what is kept, and when
-
-
-@pytest.mark.parametrize(("save_every", "saved"), [(7, [0, 7]), (3, [0, 3, 6, 7]), (200, [0, 7])])
-def test_a_run_is_saved_once_at_its_end(save_every: int, saved: list[int]) -> None:
-    seen: list[int] = []
-    train(
-        small_model(),
-        EXAMPLES,
-        RECIPE,
-        save=lambda state: seen.append(len(state.history.step)),
-        save_every=save_every,
-        progress=False,
-    )
-    assert seen == saved
-
-
-@pytest.mark.parametrize("step", [0, 3])
-def test_a_run_with_frozen_parameters_goes_on_to_the_very_weights(tmp_path: Path, step: int) -> None:
-    def frozen() -> Transformer:
-        model = small_model()
-        model.encoder.requires_grad_(False)
-        return model
-
-    whole, start, path = frozen(), frozen(), tmp_path / "a.safetensors"
-    expected = train(whole, EXAMPLES, RECIPE, progress=False)
-
-    def save(state: State) -> None:
-        if len(state.history.step) == step:
-            save_checkpoint(path, model, VOCABULARY, state)
-
-    model = frozen()
-    train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
-    resumed, history = go_on(path)
-    assert history == expected and same_weights(resumed, whole)
-    assert same_weights(resumed.encoder, start.encoder) and not same_weights(resumed.decoder, start.decoder)
-    assert [p.requires_grad for p in resumed.parameters()] == [p.requires_grad for p in whole.parameters()]
-
-
-def test_a_run_goes_on_only_in_the_model_that_it_trained(tmp_path: Path) -> None:
-    run_until_killed(tmp_path / "a.safetensors", 2)
-    state = load_checkpoint(tmp_path / "a.safetensors").state
-    with pytest.raises(ValueError, match="was trained with a parameter .*; build the model that it was"):
-        train(Recurrent(), EXAMPLES, RECIPE, start=state, progress=False)
-
-
-def test_the_optimizer_is_the_papers_and_fused() -> None:
-    defaults = training.make_optimizer(small_model()).defaults
-    assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)

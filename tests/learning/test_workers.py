@@ -6,9 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import pytest
 import torch
@@ -17,7 +15,7 @@ from torch import distributed
 from tests.learning.test_training import EXAMPLES, RECIPE, small_model
 from tfm_lib.data.batches import Batch
 from tfm_lib.data.vocabulary import PAD_ID
-from tfm_lib.learning import training, workers
+from tfm_lib.learning import launching, training, workers
 
 # Summaries of many lengths, so that rows and labels are shared out differently.
 BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumerate(EXAMPLES.summaries[:5])])
@@ -96,38 +94,17 @@ def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> Non
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-def test_the_team_stops_when_the_time_is_over_or_a_signal_came(alone: None) -> None:
-    signals: list[int] = []
-    team = workers._Team(small_model(), torch.device("cpu"), signals)
-    assert not team.agreed(False) and team.agreed(True)
-    signals.append(signal.SIGTERM)
-    assert team.agreed(False)
-    assert (team.sum(0.1), team.any(True), team.any(False)) == (0.1, True, False), "in double precision"
-
-
-def test_each_worker_draws_its_own_numbers_and_all_go_on_alike(alone: None) -> None:
-    team = workers._Team(small_model(), torch.device("cpu"), [])
-    drawn = []
-    for team.rank in (0, 1, 1):
-        torch.manual_seed(5)
-        with team.own_random_numbers():
-            drawn.append(torch.rand(()).item())
-        drawn.append(torch.rand(()).item())
-    assert drawn[0] != drawn[2] == drawn[4] and drawn[1] == drawn[3] == drawn[5]
-
-
 def test_one_worker_trains_as_one_process_does(
     alone: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps, take_step = [], workers._Team.take_step
     monkeypatch.setattr(workers._Team, "take_step", lambda *args: steps.append(1) or take_step(*args))
-    models, saved = [small_model(seed).double().eval() for seed in (0, 0)], []
-    recipe = replace(RECIPE, steps=3)
-    history = workers.train(models[0], EXAMPLES, recipe, save=saved.append)
-    assert "3/3 steps" in capsys.readouterr().err and len(saved) == 2
-    assert workers.train(models[1], EXAMPLES, recipe, progress=False).step == history.step
+    saved: list = []
+    workers.train(small_model(), EXAMPLES, RECIPE, save=saved.append)
+    assert "7/7 steps" in capsys.readouterr().err and len(saved) == 2
+    workers.train(small_model(), EXAMPLES, RECIPE, progress=False)
     assert capsys.readouterr().err == "" and distributed.is_initialized()
-    assert len(steps) == 6, "each step is the team's"
+    assert len(steps) == 14, "each step is the team's"
 
 
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
@@ -150,32 +127,45 @@ def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -
         assert workers.is_first() == (rank == "0")
 
 
-@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("no"), 1), (None, None)])
-def test_a_command_ends_with_its_status_and_deaf(
-    error: BaseException | None, status: int | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("lower it"), 1), (None, None)])
+def test_a_command_ends_deaf_with_its_status_and_its_error_on_record(
+    error: BaseException | None, status: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def command() -> None:
         if error:
             raise error
 
-    changed = {}
-    monkeypatch.setattr(workers.signal, "signal", changed.__setitem__)
+    changed, dump, path = {}, json.dump, tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    monkeypatch.setattr(launching.signal, "signal", changed.__setitem__)
+    # Torchrun ends a worker while it writes, and once read half of a record.
+    monkeypatch.setattr(json, "dump", lambda *arguments: dump(*arguments) if changed else pytest.fail("not deaf yet"))
     with nullcontext() if status is None else pytest.raises(SystemExit) as ended:
         workers.run(command)
     assert status is None or ended.value.code == status
     assert changed == {signal.SIGTERM: signal.SIG_IGN, signal.SIGINT: signal.SIG_IGN}
+    assert path.exists() == (status == 1)
+    assert status != 1 or json.loads(path.read_text())["message"]["message"] == "ValueError: lower it"
 
 
-# --- which failure is told
+# --- what is launched, and which failure is told
 
 
 LOST = "RuntimeError: Connection closed by peer"
 TOLD = "CourseError: the loss of step 3 is nan; lower peak_rate"
 
 
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables that are put back at the end."""
+    for name in ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+
+
 @pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 1, "1")])
 def test_workers_share_the_cores_and_talk_over_the_loopback(
-    cores: int | None, number: int, threads: str, monkeypatch: pytest.MonkeyPatch
+    cores: int | None, number: int, threads: str, environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
 
@@ -184,12 +174,9 @@ def test_workers_share_the_cores_and_talk_over_the_loopback(
         assert not logging.getLogger().isEnabledFor(logging.CRITICAL), "torchrun's reports are silent"
         seen.append((os.environ["OMP_NUM_THREADS"], os.environ["GLOO_SOCKET_IFNAME"]))
 
-    monkeypatch.setattr(workers.torchrun, "main", note)
+    monkeypatch.setattr(launching.torchrun, "main", note)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(workers.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
-    monkeypatch.setenv("OMP_NUM_THREADS", "")  # so that it is put back at the end
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
-    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(launching.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
     workers.launch(number, ["train"])
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     workers.launch(number, ["train"])
@@ -197,34 +184,19 @@ def test_workers_share_the_cores_and_talk_over_the_loopback(
     assert logging.getLogger().isEnabledFor(logging.CRITICAL)
 
 
-@pytest.mark.parametrize(("ends", "shown"), [([-9, 1], "\n"), ([1, -9], "")])
-def test_a_progress_bar_that_was_killed_gets_its_line_ended(
-    ends: list[int], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(command: list[str]) -> None:
-        raise failures(tmp_path, *ends)
-
-    monkeypatch.setattr(workers.torchrun, "main", fail)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
-    with pytest.raises(ChildProcessError):
-        workers.launch(2, ["train"])
-    assert capsys.readouterr().err == shown
-
-
-def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
+def failures(tmp_path: Path, *ends: int | str) -> launching.ChildFailedError:
     """What torchrun raises where worker 0, 1, ... exited so, or with that error on record."""
     found = {}
     for rank, end in enumerate(ends):
         record = tmp_path / f"{rank}.json"
         if isinstance(end, str):
             record.write_text(json.dumps({"message": {"message": end, "extraInfo": {"timestamp": "1"}}}))
-        found[rank] = workers.ProcessFailure(rank, 7, end if isinstance(end, int) else 1, str(record))
-    return workers.ChildFailedError("train", found)
+        found[rank] = launching.ProcessFailure(rank, 7, end if isinstance(end, int) else 1, str(record))
+    return launching.ChildFailedError("train", found)
 
 
 @pytest.mark.parametrize(
-    ("ends", "kind", "told"),
+    ("ends", "kind", "message"),
     [
         ([LOST, -9], ChildProcessError, r"worker 1 of 2 \(counted from 0\) was ended by SIGKILL"),
         ([-9, -15], ChildProcessError, "worker 0 of 2 .*SIGKILL"),
@@ -234,40 +206,28 @@ def failures(tmp_path: Path, *ends: int | str) -> workers.ChildFailedError:
         ([-15, TOLD], ValueError, "^the loss of step 3"),
         ([TOLD, 130], KeyboardInterrupt, None),
         (["CourseError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
-        ([LOST, -15], workers.ChildFailedError, None),
-        (["IndexError: 7", LOST], workers.ChildFailedError, None),
-        (["ValueError: too many values to unpack", LOST], workers.ChildFailedError, None),
-        ([3, -15], workers.ChildFailedError, None),
+        ([LOST, -15], launching.ChildFailedError, None),
+        (["IndexError: 7", LOST], launching.ChildFailedError, None),
+        (["ValueError: too many values to unpack", LOST], launching.ChildFailedError, None),
+        ([3, -15], launching.ChildFailedError, None),
     ],
 )
 def test_the_cause_is_told_and_not_what_followed_from_it(
-    ends: list, kind: type, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: list,
+    kind: type,
+    message: str | None,
+    tmp_path: Path,
+    environment: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(command: list[str]) -> None:
         assert command[-4:] == ["-m", "tfm_lib", "train", "--x"] and "--nproc-per-node=2" in command
         raise failures(tmp_path, *ends)
 
-    monkeypatch.setattr(workers.torchrun, "main", fail)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
-    with pytest.raises(kind, match=told):
+    monkeypatch.setattr(launching.torchrun, "main", fail)
+    with pytest.raises(kind, match=message):
         workers.launch(2, ["train", "--x"])
     assert logging.getLogger().isEnabledFor(logging.CRITICAL)
-
-
-def test_an_error_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "error.json"
-    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
-
-    def killed(data: object, file: IO[str]) -> None:
-        file.write("{")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(json, "dump", killed)
-        with pytest.raises(KeyboardInterrupt):
-            workers._WholeErrors().record_exception(ValueError("lower it"))
-    assert not path.exists()  # torchrun once read half of one
-    workers._WholeErrors().record_exception(ValueError("lower it"))
-    assert json.loads(path.read_text())["message"]["message"] == "ValueError: lower it"
-    assert [file.name for file in tmp_path.iterdir()] == ["error.json"]
+    bar_was_killed = kind is ChildProcessError and ends[0] == -9
+    assert capsys.readouterr().err == "\n" * bar_was_killed, "the line of worker 0's progress bar is ended"

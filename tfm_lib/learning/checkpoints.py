@@ -27,7 +27,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass
 class History:
-    """One entry a step: its number, loss, learning rate, and tokens seen (both sides, without padding)."""
+    """One entry per step: its number, loss, learning rate, and tokens seen (both sides, without padding)."""
 
     step: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
@@ -41,7 +41,6 @@ class History:
         self.tokens.append(tokens)
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
         write_whole(path, json.dumps(asdict(self)).encode())
 
     @classmethod
@@ -50,7 +49,7 @@ class History:
 
 
 class State(NamedTuple):
-    """Where a run stands, besides its weights: what it takes to go on as if it had never stopped."""
+    """Where a run stands, besides its weights."""
 
     recipe: Recipe
     history: History
@@ -84,76 +83,76 @@ def save_checkpoint(
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
     a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
-    four_bits: of a finished model, each matrix is rounded to four bits a weight, as `packed` does, and all else to half
-    precision.
+    four_bits: of a finished model, each matrix is rounded to four bits per weight (`packed`), all else to 16 bits.
     Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors,
     for four bits of a run that is to go on, and for weights that four bits can't hold.
     """
     if four_bits and state is not None:
         raise CourseError("a run can't go on from weights of four bits; leave its state out, or four_bits=True")
-    kept, config = _tensors(model), getattr(model, "config", None)
-    about: dict[str, object] = {
+    weights, config = _tensors(model), getattr(model, "config", None)
+    header: dict[str, object] = {
         "config": asdict(config) if isinstance(config, TransformerConfig) else None,
         "copying": isinstance(model, CopyingTransformer),
         "vocabulary": vocabulary.to_json(),
         "rules": asdict(rules),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
     }
-    tensors = {f"model.{name}": tensor for name, tensor in (pack_all(kept) if four_bits else kept).items()}
+    tensors = {f"model.{name}": tensor for name, tensor in (pack_all(weights) if four_bits else weights).items()}
     if state is not None:
-        about |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
+        header |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
-    # Copies, since safetensors refuses tensors that share their memory.
-    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(about)
+    tensors = {
+        name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()
+    }  # which share no memory
+    text = json.dumps(header)
     # One entry, since safetensors would shuffle several: the same run leaves the same bytes.
     write_whole(path, to_safetensors(tensors, {"checkpoint": f"{_checksum(tensors, text)} {text}"}))
 
 
 def load_checkpoint(
-    path: Path,
-    device: torch.device | str = "cpu",
-    build: Callable[[TransformerConfig | None], nn.Module] | None = None,
+    path: Path, device: torch.device | str = "cpu", build: Callable[[TransformerConfig | None], nn.Module] | None = None
 ) -> Checkpoint:
-    """Read what `save_checkpoint` wrote; nothing is unpickled.
+    """Read what `save_checkpoint` wrote; nothing is unpickled, and weights of fewer bits are computed with in full.
 
-    `build` makes the module from the config (None where there was none) that the weights are put into: give it for
-    anything but a Transformer and a CopyingTransformer. Weights that were stored in half precision or in four bits are
-    computed with in full.
+    `build` makes the module from the config, or None: give it for all but a Transformer and a CopyingTransformer.
     Raises FileNotFoundError if there is no file, and ValueError for a folder and for one that was cut short or altered,
     is none of ours, comes from a newer version, or holds another model than `build` makes.
     """
+    header, tensors = _read(path)
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "state": {}}
+    for name, tensor in unpack_all(tensors).items():
+        part, _, name = name.partition(".")
+        parts[part][name] = tensor
+    config = header["config"] and _known(TransformerConfig, header["config"], path)
+    model = (build or (CopyingTransformer if header.get("copying") else Transformer))(config)
+    _put_in(model, parts["model"], path)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in header.get("frozen", ()))
+    state = None
+    if "recipe" in header:
+        recipe, history = _known(Recipe, header["recipe"], path), History(**header["history"])
+        state = State(recipe, history, header["data"], parts["state"])
+    vocabulary, rules = Vocabulary.from_json(header["vocabulary"]), _known(Rules, header.get("rules", {}), path)
+    return Checkpoint(model.to(device), vocabulary, state, rules)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a file, as they were written. Raises as `load_checkpoint`."""
     if Path(path).is_dir():
-        raise CourseError(
-            f"{path} is a folder, not a checkpoint; give the file in it, such as {Path(path) / CHECKPOINT}"
-        )
+        raise CourseError(f"{path} is a folder, not a checkpoint; give the file in it, {Path(path) / CHECKPOINT}")
     try:
         with safe_open(path, framework="pt") as file:
             header = (file.metadata() or {}).get("checkpoint")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except SafetensorError as error:
-        raise CourseError(
-            f"{path} is no whole checkpoint ({error}); it was cut short or altered, or is another kind of file; "
-            "use another copy"
-        ) from error
+        fix = "it was cut short or altered, or is another kind of file; use another copy"
+        raise CourseError(f"{path} is no whole checkpoint ({error}); {fix}") from error
     if header is None:
         raise CourseError(f"{path} is no checkpoint of this course, or was altered; give one that `train` has saved")
     checksum, _, text = header.partition(" ")
     if checksum != _checksum(tensors, text):
         raise CourseError(f"{path} was altered: its checksum doesn't fit its content; use another copy")
-    about, tensors = json.loads(text), unpack_all(tensors)
-    config = about["config"] and _known(TransformerConfig, about["config"], path)
-    model = (build or (CopyingTransformer if about.get("copying") else Transformer))(config)
-    _put_in(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}, path)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in about.get("frozen", ()))
-    state = None
-    if "recipe" in about:
-        kept = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
-        recipe, history = _known(Recipe, about["recipe"], path), History(**about["history"])
-        state = State(recipe, history, about["data"], kept)
-    rules = _known(Rules, about.get("rules", {}), path)
-    return Checkpoint(model.to(device), Vocabulary.from_json(about["vocabulary"]), state, rules)
+    return json.loads(text), tensors
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -168,20 +167,21 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def _put_in(model: nn.Module, found: dict[str, Tensor], path: Path) -> None:
     """Give the model the tensors of a file. Raises ValueError, with the difference, where they are another model's."""
-    wanted = _tensors(model)
-    differences = {
+    if different := differences(wanted := _tensors(model), found):
+        fix = "give load_checkpoint the function that builds it, as build="
+        raise CourseError(f"{path} holds another model than this {type(model).__name__}: {different}; {fix}")
+    for name, tensor in wanted.items():  # in place, so that what is tied stays tied
+        tensor.data = found[name].to(torch.promote_types(tensor.dtype, found[name].dtype), copy=True)
+
+
+def differences(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
+    """The tensors that only the model or only the file has, and those of another shape; empty where all fit."""
+    names = {
         "only the file has": found.keys() - wanted.keys(),
         "only the model has": wanted.keys() - found.keys(),
         "of another shape are": {n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape},
     }
-    if any(differences.values()):
-        lists = "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in differences.items() if names)
-        raise CourseError(
-            f"{path} holds another model than this {type(model).__name__}: {lists}; "
-            "give load_checkpoint the function that builds it, as build="
-        )
-    for name, tensor in wanted.items():  # in place, so that what is tied stays tied
-        tensor.data = found[name].to(torch.promote_types(tensor.dtype, found[name].dtype), copy=True)
+    return "; ".join(f"{kind} {', '.join(sorted(of_kind))}" for kind, of_kind in names.items() if of_kind)
 
 
 def _known(kind: type, values: dict[str, Any], path: Path) -> Any:

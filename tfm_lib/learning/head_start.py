@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tfm_lib.attention import MultiHeadAttention
@@ -16,9 +17,9 @@ CONTEXTS = 4000  # the most frequent tokens, beside which all are counted
 def word_vectors(texts: Sequence[Sequence[int]], vocab_size: int, size: int, seed: int = 0) -> Tensor:
     """Vectors of tokens by what stands near them: ids of texts -> (V, D), each of length 1, or 0 for the unknown.
 
-    How often two tokens are neighbors, the nearer the more; how much more often than by chance (positive pointwise
-    mutual information); and the D directions that keep most of it. Tokens are unknown that have no neighbors, and
-    those of which no more than chance is seen. Where D is more than the counts have directions, the rest is 0.
+    Counted is how often two tokens are neighbors, the nearer the more; positive pointwise mutual information says how
+    much more often than by chance; the D directions that explain most of it are the vectors. Tokens without neighbors,
+    or seen with them no more often than by chance, are unknown. More dimensions than the counts have are 0.
     Source: Levy et al. 2015, "Improving Distributional Similarity with Lessons Learned from Word Embeddings".
     """
     apart = [-1] * WINDOW  # nothing is a neighbor across two texts
@@ -34,18 +35,15 @@ def word_vectors(texts: Sequence[Sequence[int]], vocab_size: int, size: int, see
             counts.index_add_(0, pairs, torch.full(pairs.shape, 1 / distance))
     counts = counts.view(vocab_size, -1)  # (V, contexts)
     chance = counts.sum(0) ** 0.75  # rare contexts would otherwise seem to say most
-    chance /= chance.sum()
-    expected = counts.sum(1, keepdim=True) * chance
+    expected = counts.sum(1, keepdim=True) * (chance / chance.sum())
     # In place, since a table of 16,000 tokens has 256 MB; pairs that never meet are -inf, or 0 / 0, and count as 0.
     information = counts.div_(expected).log_().nan_to_num_(neginf=0.0).clamp_(min=0)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         directions, strength, _ = torch.svd_lowrank(information, q=min(size + 10, *information.shape), niter=3)
-    vectors = torch.zeros(vocab_size, size)
-    found = directions[:, :size] * strength[:size].sqrt()
-    seen = information.any(1)
-    vectors[:, : found.shape[1]] = torch.where(seen[:, None], found - found[seen].mean(0), 0.0)
-    return torch.nn.functional.normalize(vectors, dim=-1)
+    found, seen = directions[:, :size] * strength[:size].sqrt(), information.any(1)
+    found = torch.where(seen[:, None], found - found[seen].mean(0), 0.0)
+    return F.normalize(F.pad(found, (0, size - found.shape[1])), dim=-1)
 
 
 @torch.no_grad()

@@ -22,8 +22,7 @@ def pack(weight: Tensor) -> tuple[Tensor, Tensor]:
     """weight (N, M) -> bytes (N, M / 2), each with two neighbors, the first one in its lower half; steps (N, M / 32).
 
     Each weight goes to the nearest multiple of its group's step. A group of zeros has the step 0.
-    Raises ValueError for what is no matrix, for rows that are no whole groups, and where a weight is not finite or
-    too large for a step in half precision.
+    Raises ValueError for another shape than `can_pack` takes, and for weights that are not finite or too large.
     """
     if not can_pack(weight):
         raise CourseError(
@@ -38,33 +37,33 @@ def pack(weight: Tensor) -> tuple[Tensor, Tensor]:
             f"look for NaN, or scale them to at most {TOP * torch.finfo(torch.float16).max:,.0f}"
         )
     divisors = steps.float().where(steps > 0, 1.0)[..., None]
-    whole = (groups / divisors).round().clamp(-TOP, TOP).flatten(1)  # (N, M)
-    low, high = (whole + TOP + 1).to(torch.uint8).unflatten(1, (-1, 2)).unbind(-1)  # (N, M / 2) each
+    codes = (groups / divisors).round().clamp(-TOP, TOP).flatten(1)  # (N, M)
+    low, high = (codes + TOP + 1).to(torch.uint8).unflatten(1, (-1, 2)).unbind(-1)  # (N, M / 2) each
     return low | high << 4, steps
 
 
 def unpack(packed: Tensor, steps: Tensor) -> Tensor:
     """What `pack` gave -> weights (N, M) in single precision."""
-    whole = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1).float() - (TOP + 1)  # (N, M)
-    return (whole.unflatten(1, (-1, GROUP)) * steps.float()[..., None]).flatten(1)
+    codes = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1).float() - (TOP + 1)  # (N, M)
+    return (codes.unflatten(1, (-1, GROUP)) * steps.float()[..., None]).flatten(1)
 
 
 def pack_all(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors with each that can be packed as bytes and steps, all other numbers in half precision."""
-    kept = {}
+    packed = {}
     for name, tensor in tensors.items():
         if can_pack(tensor):
-            kept[name], kept[name + STEP] = pack(tensor)
+            packed[name], packed[name + STEP] = pack(tensor)
         else:
-            kept[name] = tensor.half() if tensor.dtype.is_floating_point else tensor
-    return kept
+            packed[name] = tensor.half() if tensor.dtype.is_floating_point else tensor
+    return packed
 
 
 def unpack_all(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """What `pack_all` packed, unpacked; all else as it is."""
     steps = {name for name in tensors if name.endswith(STEP) and name.removesuffix(STEP) in tensors}
-    return {
-        name: unpack(tensor, tensors[name + STEP]) if name + STEP in steps else tensor
-        for name, tensor in tensors.items()
-        if name not in steps
-    }
+    weights = {name: tensor for name, tensor in tensors.items() if name not in steps}
+    for step in steps:
+        name = step.removesuffix(STEP)
+        weights[name] = unpack(tensors[name], tensors[step])
+    return weights

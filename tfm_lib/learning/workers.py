@@ -4,76 +4,25 @@ Every worker holds the whole model and takes its share of the rows of each batch
 process does alone. Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 """
 
-import logging
 import os
 import signal
-import socket
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.run as torchrun
 from torch import nn
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ErrorHandler, ProcessFailure, record
 from torch.nn.parallel import DistributedDataParallel
 
 from tfm_lib.data.batches import Batch, Examples
-from tfm_lib.errors import CourseError, marking
+from tfm_lib.errors import CourseError
 from tfm_lib.learning import training
 from tfm_lib.learning.checkpoints import History, State
+from tfm_lib.learning.launching import STOPS, launch, run
 from tfm_lib.learning.recipes import Recipe
 
-STOPPED = 130  # the exit status of a program that was interrupted, as shells have it
-
-
-def launch(number: int, command: Sequence[str]) -> None:
-    """Run `python -m tfm_lib COMMAND` in `number` processes of this machine, which talk over its loopback only.
-
-    Raises KeyboardInterrupt where they were stopped, ChildProcessError where one was killed, ValueError with the
-    message of an error that names its fix, and torchrun's ChildFailedError, with the traceback, for any other.
-    """
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // number)))
-    if loopback := {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}:
-        os.environ["GLOO_SOCKET_IFNAME"] = loopback.pop()
-    logging.disable()  # torchrun's reports of what is told below in a line
-    alone = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={number}"]
-    try:
-        torchrun.main([*alone, "-m", "tfm_lib", *command])
-    except SignalException as stop:
-        raise KeyboardInterrupt from stop
-    except ChildFailedError as failed:
-        rank, cause = min(failed.failures.items(), key=lambda item: (_distance(item[1]), item[1].timestamp))
-        if cause.exitcode == STOPPED:
-            raise KeyboardInterrupt from failed
-        if cause.exitcode < 0:
-            if rank == 0:
-                print(file=sys.stderr)  # its progress bar has not ended its line
-            ended = f"worker {rank} of {number} (counted from 0) was ended by {cause.signal_name()}"
-            raise ChildProcessError(ended) from failed
-        kind, _, text = _message(cause).partition(": ")
-        if kind == CourseError.__name__:
-            raise CourseError(text) from failed
-        raise
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-def _distance(failure: ProcessFailure) -> int:
-    """How far a failure is from the cause: who loses a worker fails too, and torchrun ends the others by SIGTERM."""
-    if failure.exitcode < 0:
-        return 4 if failure.signal_name() == "SIGTERM" else 0
-    if failure.exitcode == STOPPED:
-        return 1
-    return 3 if _message(failure).startswith("RuntimeError") else 2
-
-
-def _message(failure: ProcessFailure) -> str:
-    """A worker's error as "ValueError: ...", where it was recorded."""
-    return failure.message["message"] if isinstance(failure.message, dict) else failure.message
+__all__ = ["find_device", "is_first", "joined", "launch", "own_share", "run", "steps_within", "train"]
 
 
 def is_first() -> bool:
@@ -81,42 +30,8 @@ def is_first() -> bool:
     return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
 
 
-class _WholeErrors(ErrorHandler):
-    """Writes a worker's error whole or not at all: torchrun reads it, and may have ended the worker while it wrote."""
-
-    def record_exception(self, e: BaseException) -> None:
-        super().record_exception(e)
-        if path := self._get_error_file_path():
-            os.replace(path, path.removesuffix(".part"))
-
-    def _get_error_file_path(self) -> str | None:
-        path = super()._get_error_file_path()
-        return path and f"{path}.part"
-
-
-def run(command: Callable[[], None]) -> None:
-    """Run a command, and end the process unless it succeeds; an error is told once, by torchrun, not by every worker.
-
-    From the command's end on SIGINT and SIGTERM are ignored: torchrun sends one to who has lost a worker and is
-    ending already, and Python, in the midst of its shutdown, would answer with a traceback.
-    """
-    try:
-        try:
-            record(marking, _WholeErrors())(command)
-        finally:
-            for name in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(name, signal.SIG_IGN)
-    except KeyboardInterrupt:
-        sys.exit(STOPPED)
-    except Exception:
-        sys.exit(1)
-
-
 def find_device(name: str | None = None) -> torch.device:
-    """This worker's device: of several GPUs the one that has its number on this machine, or the CPU.
-
-    Raises ValueError for a device that workers can't use, or with more workers than GPUs.
-    """
+    """This worker's device: the GPU that has its number on this machine, or the CPU. Raises ValueError for another."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cuda", "cpu"):
         raise CourseError(f"workers train on cuda or cpu, not on {name}; choose one of them, or train with one worker")
@@ -136,9 +51,9 @@ def own_share(batch: Batch, rank: int, number: int) -> tuple[Batch, float]:
     computes the first one with a part of 0, since gradients are added up by all workers or not at all.
     """
     rows = list(range(rank, len(batch.src), number)) or [0]
-    own = Batch(batch.src[rows], batch.decoder_input[rows], batch.labels[rows], batch.pad_id)
-    own_labels, labels = (int(part.labels.ne(part.pad_id).sum()) for part in (own, batch))
-    return own, own_labels / labels if rank < len(batch.src) else 0.0
+    share = Batch(batch.src[rows], batch.decoder_input[rows], batch.labels[rows], batch.pad_id)
+    labels, all_labels = (int(part.labels.ne(part.pad_id).sum()) for part in (share, batch))
+    return share, labels / all_labels if rank < len(batch.src) else 0.0
 
 
 def train(
@@ -161,7 +76,7 @@ def train(
         team = _Team(model, device, signals)
         options |= {"save": save if is_first() else None, "progress": progress and is_first()}
         history = training.train(model, examples, recipe, **options, take_step=team.take_step, agreed=team.agreed)
-        if team.any(bool(signals)):
+        if team.agreed(False):
             raise KeyboardInterrupt
     return history
 
@@ -175,12 +90,9 @@ def steps_within(minutes: float, model: nn.Module, examples: Examples, recipe: R
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Meet the other workers, over NCCL on GPUs and over gloo on CPUs; at the end they part.
-
-    `train` does it where the caller has not. Once in a process: torch can't do it twice.
-    """
-    on_gpu = device.type == "cuda"
-    dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
+    """Meet the other workers, over NCCL on GPUs and over gloo on CPUs, once in a process: torch can't do it twice."""
+    backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
+    dist.init_process_group(backend, device_id=gpu)
     try:
         yield
     finally:
@@ -197,12 +109,7 @@ class _Team:
         self.replica = DistributedDataParallel(model)
 
     def take_step(
-        self,
-        model: nn.Module,
-        batch: Batch,
-        optimizer: torch.optim.Optimizer,
-        recipe: Recipe,
-        rate: float,
+        self, model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, recipe: Recipe, rate: float
     ) -> float:
         """`training.train_step` on a batch that is shared out; returns the loss of the whole."""
         for group in optimizer.param_groups:
@@ -227,10 +134,7 @@ class _Team:
 
     def agreed(self, over: bool) -> bool:
         """Whether the time is over, or a signal has come, for any worker."""
-        return self.any(over or bool(self.signals))
-
-    def any(self, flag: bool) -> bool:
-        return self.sum(float(flag)) > 0
+        return self.sum(float(over or bool(self.signals))) > 0
 
     def sum(self, value: float) -> float:
         total = torch.tensor(value, dtype=torch.float64, device=self.device)
@@ -240,12 +144,9 @@ class _Team:
 
 @contextmanager
 def _noted_signals() -> Iterator[list[int]]:
-    """Note SIGINT and SIGTERM instead of stopping at once, in the midst of what others wait for."""
+    """Note SIGINT and SIGTERM instead of stopping at once, in the midst of what other workers wait for."""
     noted: list[int] = []
-    before = {
-        name: signal.signal(name, lambda number, frame: noted.append(number))
-        for name in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {name: signal.signal(name, lambda number, frame: noted.append(number)) for name in STOPS}
     try:
         yield noted
     finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save as to_safetensors
+from torch import Tensor
 
 from tfm_lib.data.published import SentencePieceVocabulary, TokenizerVocabulary
 from tfm_lib.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -41,21 +42,13 @@ def export(
         )
     config, folder = their_config(model.config), Path(folder)
     generation = generation or Generation(max_new_tokens=model.config.max_length - 1)
-    weights = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
-    if model.config.positions == "sinusoidal" and model.config.interleaved:
-        weights = reordered(weights, halves(model.config.d_model))
-    named = {theirs(name): weight.contiguous() for name, weight in weights.items()}
-    named[SHARED] = named["lm_head.weight"]
-    named = {name: weight for name, weight in named.items() if name == SHARED or name not in TABLES}
-    bias = named.get("final_logits_bias", torch.zeros(model.config.vocab_size))
-    named["final_logits_bias"] = bias[None]
     ids = {name: config[name] for name in ("pad_token_id", "eos_token_id", "bos_token_id", "decoder_start_token_id")}
-    files: dict[str, bytes] = {
+    files = {
         "config.json": _json(config),
         "generation_config.json": _json(ids | generation.theirs()),
         **_tokenizer(vocabulary, model.config.max_length),
         "README.md": f"{card}\n".encode(),
-        "model.safetensors": to_safetensors(named, {"format": "pt"}),
+        "model.safetensors": to_safetensors(_weights(model), {"format": "pt"}),
     }
     if folder.exists() and not folder.is_dir():
         raise CourseError(f"{folder} is a file; give a folder")
@@ -66,11 +59,22 @@ def export(
     return folder
 
 
+def _weights(model: Transformer) -> dict[str, Tensor]:
+    """The model's weights by their names in transformers, the table that they share once."""
+    weights = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
+    if model.config.positions == "sinusoidal" and model.config.interleaved:
+        weights = reordered(weights, halves(model.config.d_model))
+    named = {theirs(name): weight.contiguous() for name, weight in weights.items()}
+    bias = named.get("final_logits_bias", torch.zeros(model.config.vocab_size))
+    shared = {SHARED: named["lm_head.weight"], "final_logits_bias": bias[None]}
+    return {name: weight for name, weight in named.items() if name not in TABLES} | shared
+
+
 def _exported(folder: Path) -> bool:
     """Whether what lies there was written by `export`, which may replace it."""
     card = folder / "README.md"
-    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else None
-    return text is not None and (COURSE in text or not text.strip())
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "other files alone"
+    return COURSE in text or not text.strip()
 
 
 def without_head(model: CopyingTransformer, vocabulary: Vocabulary) -> tuple[Transformer, Vocabulary]:
@@ -86,24 +90,27 @@ def _json(content: dict[str, Any]) -> bytes:
 
 def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
     """The files from which `AutoTokenizer` makes what cuts text as the vocabulary does."""
-    about: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
+    settings: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
     if isinstance(vocabulary, SentencePieceVocabulary):
         kind = "MarianTokenizer" if vocabulary.two_sided else "PegasusTokenizer"
-        return vocabulary.files() | {"tokenizer_config.json": _json(about | {"tokenizer_class": kind})}
+        return vocabulary.files() | {"tokenizer_config.json": _json(settings | {"tokenizer_class": kind})}
     content = json.loads(vocabulary.to_json())
-    about |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}  # "[eos]" in a text is text
-    about |= {"model_input_names": ["input_ids", "attention_mask"]}
+    settings |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "split_special_tokens": True,
+    }  # "[eos]" in a text is text
+    settings |= {"model_input_names": ["input_ids", "attention_mask"]}
     if isinstance(vocabulary, TokenizerVocabulary):
         content = content["tokenizer"]
-        names = {"pad": vocabulary.pad_id, "bos": vocabulary.start_id, "eos": vocabulary.eos_id}
+        names = {"pad_token": vocabulary.pad_id, "bos_token": vocabulary.start_id, "eos_token": vocabulary.eos_id}
         tokens = {added["id"]: added["content"] for added in content["added_tokens"]}
-        about |= {f"{name}_token": tokens[i] for name, i in names.items() if i in tokens}
+        settings |= {name: tokens[i] for name, i in names.items() if i in tokens}
     else:
         special = content.pop("special_tokens")[: len(SPECIAL_TOKENS)]
-        about |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
+        settings |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}  # as `Vocabulary.encode` does
         content["normalizer"] = {"type": "Sequence", "normalizers": [strip, content["normalizer"]]}
         if content["decoder"]["type"] == "ByteLevel":  # its texts begin with a space, which `Vocabulary.decode` strips
             first_space = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
             content["decoder"] = {"type": "Sequence", "decoders": [content["decoder"], first_space]}
-    return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(about)}
+    return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(settings)}

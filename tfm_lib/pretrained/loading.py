@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +32,15 @@ class Pretrained:
     generation: Generation
 
     def generate(self, texts: Sequence[str], **changes: Any) -> list[str]:
-        """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1.
-
-        What is longer than the model reads is cut, as in `encode`.
-        """
+        """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1."""
         if isinstance(texts, str):
             raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
-        settings = replace(self.generation, **changes)
-        search = partial(
-            beam_search,
-            num_beams=settings.num_beams,
-            length_penalty=settings.length_penalty,
-            early_stopping=settings.early_stopping,
-        )
-        write = greedy if settings.num_beams == 1 else search
-        src = self.encode(texts)  # (B, S)
-        tokens = write(self.model, src, settings.max_new_tokens, rules=settings.rules)  # (B, T)
+        settings, src = replace(self.generation, **changes), self.encode(texts)  # (B, S)
+        if settings.num_beams == 1:
+            tokens = greedy(self.model, src, settings.max_new_tokens, rules=settings.rules)  # (B, T)
+        else:
+            options = {name: getattr(settings, name) for name in ("num_beams", "length_penalty", "early_stopping")}
+            tokens = beam_search(self.model, src, settings.max_new_tokens, rules=settings.rules, **options)
         return [self.tokenizer.decode(row) for row in tokens.tolist()]
 
     def encode(self, texts: Sequence[str]) -> Tensor:
@@ -63,25 +55,22 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
 
     name_or_folder: a folder with the files of such a model, or its name on the Hugging Face hub, from where they are
     fetched once and kept. Nothing that could run is unpickled.
-    Raises ValueError, with nothing half loaded, for what is no such model, lacks a weight, has one too many, or was
-    altered; OSError where the hub can't be reached.
+    Raises ValueError, with nothing half loaded, for another model or an altered one; OSError where the hub is away.
     Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
     """
     folder = Path(name_or_folder)
     if not folder.is_dir():
         folder = _fetch(str(name_or_folder))
-    said, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")
+    config_file, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")
     try:
-        config, generation = our_config(said | writing), Generation.of(writing or said)
+        config, generation = our_config(config_file | writing), Generation.of(writing or config_file)
     except (ValueError, TypeError) as error:
         raise CourseError(f"{folder}: {error}") from error
     ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id}
     tokenizer = read_tokenizer(folder, ids, generation.rules.first)
     if len(tokenizer) > config.vocab_size:
-        raise CourseError(
-            f"{folder}: its tokenizer has {len(tokenizer)} tokens and its model {config.vocab_size}; "
-            "they belong to different models"
-        )
+        sizes = f"{len(tokenizer)} tokens and its model {config.vocab_size}"
+        raise CourseError(f"{folder}: its tokenizer has {sizes}; they belong to different models")
     return Pretrained(str(name_or_folder), read_weights(folder, config), tokenizer, generation)
 
 
@@ -91,8 +80,8 @@ def _fetch(name: str) -> Path:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     try:
-        there = HfApi().list_repo_files(name)
-        weights = SHARDS if any(fnmatch(file, SHARDS) for file in there) else PICKLED
+        files = HfApi().list_repo_files(name)
+        weights = SHARDS if any(fnmatch(file, SHARDS) for file in files) else PICKLED
         return Path(snapshot_download(name, allow_patterns=[*FILES, weights]))
     except (HFValidationError, RepositoryNotFoundError) as error:
         raise CourseError(
@@ -102,9 +91,8 @@ def _fetch(name: str) -> Path:
         try:
             return Path(snapshot_download(name, local_files_only=True))
         except LocalEntryNotFoundError:
-            raise OSError(
-                f"{name} is no folder, was never fetched, and can't be now ({error}); connect once"
-            ) from error
+            reason = f"is no folder, was never fetched, and can't be now ({error}); connect once"
+            raise OSError(f"{name} {reason}") from error
 
 
 def _settings(folder: Path, name: str) -> dict[str, Any]:

@@ -55,11 +55,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "marian": {"interleaved": False},
     "pegasus": {"interleaved": False, "norm_first": True},
 }
-ARCHITECTURES = {
-    "bart": "BartForConditionalGeneration",
-    "marian": "MarianMTModel",
-    "pegasus": "PegasusForConditionalGeneration",
-}
+PAPER = {"tied": True, "position_offset": 0, "embed_norm": False, "norm_first": False}
+GENERATION = "ForConditionalGeneration"
+ARCHITECTURES = {"bart": f"Bart{GENERATION}", "marian": "MarianMTModel", "pegasus": f"Pegasus{GENERATION}"}
 # Options of theirs that our Transformer does not have, and the only value that it can do with.
 NEUTRAL = {"tie_word_embeddings": True, "share_encoder_decoder_embeddings": True}
 
@@ -72,56 +70,45 @@ def theirs(name: str) -> str:
 
 
 def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
-    """The configuration that says in our words what a config.json says.
-
-    Raises ValueError for another family of models, and for options that our Transformer doesn't have.
-    """
-    family = their_config.get("model_type")
-    if family not in FAMILIES:
-        raise CourseError(f"model_type must be one of {', '.join(FAMILIES)}, got {family!r}; others differ in more")
-    for option, value in NEUTRAL.items():
-        if (found := their_config.get(option, value)) != value:
-            raise CourseError(f"{option} must be {value} in this Transformer, got {found}")
-    sizes: dict[str, Any] = {}
+    """What a config.json says, in our words. Raises ValueError for families and options that our model doesn't have."""
+    tables: dict[str, Mapping[str, Any]] = {"model_type": FAMILIES, "activation_function": ACTIVATIONS}
+    for name, choices in tables.items():
+        if their_config.get(name) not in choices:
+            raise CourseError(f"{name} must be one of {', '.join(choices)}, got {their_config.get(name)!r}")
+    for name, value in NEUTRAL.items():
+        if (found := their_config.get(name, value)) != value:
+            raise CourseError(f"{name} must be {value} in this Transformer, got {found}")
+    options: dict[str, Any] = {
+        "activation": ACTIVATIONS[their_config["activation_function"]],
+        "embed_scale": None if their_config.get("scale_embedding") else 1.0,
+        "logits_bias": True,
+        **FAMILIES[their_config["model_type"]],
+    }
     for ours, names in SIZES.items():
-        missing = [name for name in names if their_config.get(name) is None]
-        if missing:
+        sizes = {name: their_config.get(name) for name in names}
+        if missing := [name for name, size in sizes.items() if size is None]:
             raise CourseError(f"the config has no {missing[0]}; take config.json from where the model was published")
-        values = {name: their_config[name] for name in names}
-        if len(set(map(str, values.values()))) > 1:
-            raise CourseError(f"encoder and decoder must agree, got {values}")
-        sizes[ours] = values[names[0]]
-    activation = their_config.get("activation_function")
-    if activation not in ACTIVATIONS:
-        raise CourseError(f"activation_function must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
-    scale = None if their_config.get("scale_embedding") else 1.0
+        if len(set(map(str, sizes.values()))) > 1:
+            raise CourseError(f"encoder and decoder must agree, got {sizes}")
+        options[ours] = sizes[names[0]]
     try:
-        return TransformerConfig(
-            **sizes, activation=ACTIVATIONS[activation], embed_scale=scale, logits_bias=True, **FAMILIES[family]
-        )
+        return TransformerConfig(**options)
     except (ValueError, TypeError) as error:  # what the model itself refuses is theirs, and not a bug of ours
         raise CourseError(f"config.json: {error}") from error
 
 
 def family_of(config: TransformerConfig) -> str:
-    """The family that a model of this configuration can be written as.
+    """The family in which a model of this configuration can be written. Raises ValueError where there is none.
 
-    Sinusoids that interleave don't matter, see `halves`. Raises ValueError where there is none.
+    Whether sinusoids interleave doesn't matter, see `halves`.
     """
-    if not config.tied:
-        raise CourseError("only a tied model can be exported, and this one has a table each; train it with tied=True")
-    if config.positions == "learned":
-        family = "bart"
-        wanted = {"norm_first": False, "embed_norm": True, "position_offset": 2}
-    else:
-        family = "pegasus" if config.norm_first else "marian"
-        wanted = {"embed_norm": False, "position_offset": 0}
+    family = "bart" if config.positions == "learned" else "pegasus" if config.norm_first else "marian"
+    wanted = PAPER | FAMILIES[family] | {"interleaved": config.interleaved}
     for name, value in wanted.items():
-        if getattr(config, name) != value:
-            raise CourseError(
-                f"transformers has no such model: with {config.positions} positions and norm_first="
-                f"{config.norm_first}, {name} must be {value}, got {getattr(config, name)}"
-            )
+        if (found := getattr(config, name)) != value:
+            nearest = f"with {config.positions} positions and norm_first={config.norm_first} it is {family}"
+            fix = f"{name} must be {value}, got {found}; train a model with {name}={value}"
+            raise CourseError(f"transformers has no such model: {nearest}, and {fix}")
     if config.embed_scale not in (None, 1.0):
         raise CourseError(f"transformers scales embeddings by 1 or by sqrt(d_model), not by {config.embed_scale}")
     return family
@@ -130,22 +117,17 @@ def family_of(config: TransformerConfig) -> str:
 def their_config(config: TransformerConfig) -> dict[str, Any]:
     """The config.json of a model of this configuration. Raises ValueError as `family_of` does."""
     family = family_of(config)
-    sizes = {name: getattr(config, ours) for ours, names in SIZES.items() for name in names}
     return {
         "architectures": [ARCHITECTURES[family]],
         "model_type": family,
         "is_encoder_decoder": True,
-        **sizes,
+        **{name: getattr(config, ours) for ours, names in SIZES.items() for name in names},
         "activation_function": config.activation,
         "scale_embedding": config.embed_scale is None,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "encoder_layerdrop": 0.0,
-        "decoder_layerdrop": 0.0,
+        **dict.fromkeys(("attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"), 0.0),
         "tie_word_embeddings": True,
         "bos_token_id": config.start_id,
-        "forced_eos_token_id": None,
-        "forced_bos_token_id": None,
+        **dict.fromkeys(("forced_eos_token_id", "forced_bos_token_id")),
     }
 
 
@@ -154,19 +136,16 @@ def halves(d_model: int) -> Tensor:
     return torch.arange(d_model).view(-1, 2).T.flatten()  # 0, 2, 4, ..., 1, 3, 5, ...
 
 
-def reordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """A Transformer's weights, with the entries of the residual stream in another order; it computes the same.
-
-    What reads the stream has it along its last axis, what writes it along its first one. `order.argsort()` undoes it.
-    """
-    return {name: _along(name, weight, order) for name, weight in weights.items()}
-
-
 READS = ("tokens.weight", "table", "query_proj.weight", "key_proj.weight", "value_proj.weight", "expand.weight")
 WRITES = ("output_proj.weight", "output_proj.bias", "contract.weight", "contract.bias", "norm.weight", "norm.bias")
 
 
-def _along(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    if name.endswith(READS) or name == "output.weight":
-        return weight[..., order]
-    return weight[order] if name.endswith(WRITES) else weight  # the others only meet a head's or a hidden layer's width
+def reordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """A Transformer's weights, with the entries of the residual stream in another order; it computes the same.
+
+    Weights that read the stream have it along their last axis, those that write it along their first one; the others
+    only meet the width of a head or of a hidden layer. `order.argsort()` undoes it.
+    """
+    read = {name: weight[..., order] for name, weight in weights.items() if name.endswith((*READS, "output.weight"))}
+    written = {name: weight[order] for name, weight in weights.items() if name.endswith(WRITES)}
+    return {**weights, **written, **read}

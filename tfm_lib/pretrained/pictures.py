@@ -1,6 +1,7 @@
 """The Transformers of lesson 18, as they ship: one reads pictures patch by patch, and one describes them."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -108,17 +109,14 @@ class Pictured(nn.Module):
 
 def pictures_config(vocabulary: Vocabulary) -> TransformerConfig:
     """The sizes of all models of lesson 18: two layers of width 64."""
-    return TransformerConfig(
-        vocab_size=len(vocabulary),
-        d_model=64,
-        num_heads=4,
-        d_ff=128,
-        num_encoder_layers=2,
-        num_decoder_layers=1,
-        dropout=0.0,
-        norm_first=True,
-        max_length=16,
-    )
+    sizes: dict[str, Any] = {
+        "d_model": 64,
+        "num_heads": 4,
+        "d_ff": 128,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 1,
+    }
+    return TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, norm_first=True, max_length=16, **sizes)
 
 
 def pictures_model() -> tuple[Pictured, Vocabulary]:

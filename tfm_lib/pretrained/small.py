@@ -9,11 +9,9 @@ import torch
 
 from tfm_lib.errors import CourseError
 
-SIZES = {"d_model": 16, "max_position_embeddings": 64, "dropout": 0.0, "encoder_layers": 2, "decoder_layers": 1} | {
-    f"{side}_{size}": number
-    for side in ("encoder", "decoder")
-    for size, number in (("attention_heads", 4), ("ffn_dim", 32))
-}
+SIZES = {"d_model": 16, "max_position_embeddings": 64, "dropout": 0.0, "encoder_layers": 2, "decoder_layers": 1}
+SIZES |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
+SIZES |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 32)
 # As the three families were published: the ids of padding, end and start (-1: the last of the vocabulary), ...
 IDS = {"bart": (1, 2, 2), "marian": (-1, 0, -1), "pegasus": (0, 1, 0)}
 OPTIONS = {
@@ -21,20 +19,12 @@ OPTIONS = {
     "marian": {"activation_function": "swish", "scale_embedding": True},
     "pegasus": {"activation_function": "relu", "scale_embedding": True},
 }
-# ... and how they write, shortened to our lengths.
+# ... and how they write, besides its length, which is shortened to ours.
+BART: dict[str, Any] = {"num_beams": 4, "length_penalty": 2.0, "no_repeat_ngram_size": 3, "early_stopping": True}
 WRITING: dict[str, dict[str, Any]] = {
-    "bart": {
-        "max_length": 24,
-        "min_length": 6,
-        "num_beams": 4,
-        "length_penalty": 2.0,
-        "no_repeat_ngram_size": 3,
-        "early_stopping": True,
-        "forced_bos_token_id": 0,
-        "forced_eos_token_id": 2,
-    },
-    "marian": {"max_length": 24, "num_beams": 6, "forced_eos_token_id": 0, "renormalize_logits": True},
-    "pegasus": {"max_length": 24, "num_beams": 8, "length_penalty": 0.8, "forced_eos_token_id": 1},
+    "bart": BART | {"min_length": 6, "forced_bos_token_id": 0},
+    "marian": {"num_beams": 6, "renormalize_logits": True},
+    "pegasus": {"num_beams": 8, "length_penalty": 0.8},
 }
 SPECIAL = {
     "bart": ["<s>", "<pad>", "</s>", "<unk>"],
@@ -52,9 +42,9 @@ def small_config(family: str, vocab_size: int = 500) -> dict[str, Any]:
 
 def small_writing(family: str, vocab_size: int = 500) -> dict[str, Any]:
     """What the generation_config.json says. Marian bans padding."""
-    said = small_config(family, vocab_size)
-    ids = {name: i for name, i in said.items() if name.endswith("_token_id")}
-    return ids | WRITING[family] | ({"bad_words_ids": [[ids["pad_token_id"]]]} if family == "marian" else {})
+    ids = {name: i for name, i in small_config(family, vocab_size).items() if name.endswith("_token_id")}
+    banned = {"bad_words_ids": [[ids["pad_token_id"]]]} if family == "marian" else {}
+    return ids | {"max_length": 24, "forced_eos_token_id": ids["eos_token_id"]} | WRITING[family] | banned
 
 
 def small_model(family: str, vocab_size: int = 500, seed: int = 0) -> Any:
@@ -64,8 +54,8 @@ def small_model(family: str, vocab_size: int = 500, seed: int = 0) -> Any:
     """
     from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
 
-    said = small_config(family, vocab_size)
-    config = AutoConfig.for_model(family, **said)
+    settings = small_config(family, vocab_size)
+    config = AutoConfig.for_model(family, **settings)
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(seed)
         model = AutoModelForSeq2SeqLM.from_config(config).eval()
@@ -74,8 +64,8 @@ def small_model(family: str, vocab_size: int = 500, seed: int = 0) -> Any:
                 std = 0.4 if "shared" in name else 3.0 if "positions" in name else 1.0
                 weight.normal_(mean=float(name.endswith("norm.weight")), std=std)
         model.final_logits_bias.normal_(std=0.3)
-        model.model.shared.weight[said["eos_token_id"]] *= 3.0  # likely here, unlikely there
-        model.final_logits_bias[0, said["eos_token_id"]] += seed
+        model.model.shared.weight[settings["eos_token_id"]] *= 3.0  # likely here, unlikely there
+        model.final_logits_bias[0, settings["eos_token_id"]] += seed
     model.generation_config = GenerationConfig(**small_writing(family, vocab_size))
     return model
 
@@ -104,22 +94,18 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
     around = [(token, tokenizer.token_to_id(token)) for token in special if token in ("<s>", "</s>")]
     framed = "<s> $A </s>" if "<s>" in special else "$A </s>"
     tokenizer.post_processor = processors.TemplateProcessing(single=framed, special_tokens=around)
-    about: dict[str, Any] = {
-        "tokenizer_class": "BartTokenizer"
-        if family == "bart"
-        else "PreTrainedTokenizerFast",  # theirs wants other files
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    settings = {
+        # Marian's and Pegasus' own classes want other files.
+        "tokenizer_class": "BartTokenizer" if family == "bart" else "PreTrainedTokenizerFast",
         "model_max_length": SIZES["max_position_embeddings"],
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
-        "eos_token": "</s>",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
+        **{name: token for name, token in names.items() if tokenizer.token_to_id(token) is not None},
     }
-    if "<s>" in special:
-        about["bos_token"] = "<s>"
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def publish_small(family: str, folder: Path, texts: Iterable[str]) -> Path:

@@ -74,27 +74,27 @@ class Summarizer:
         if count > beams:
             raise CourseError(f"{beams} beams find no {count} texts; leave beams out, or give {count} or more")
         words = [self.vocabulary.slot_words(text) for text in texts]
-        whole, longest = self.vocabulary.encode_all(texts, words), self.model.config.max_length
-        rows = [self.vocabulary.frame(ids, longest) for ids in whole]
-        if not all(whole):
+        rows = self.vocabulary.encode_all(texts, words)
+        if not all(rows):
             raise CourseError("an empty text has no summary; leave it out")
-        found: list[list[Candidate]] = []
+        candidates: list[list[Candidate]] = []
         for start in range(0, len(rows), ROWS):
-            some = slice(start, start + ROWS)
-            found += self._candidates(rows[some], words[some], count, beams)
-        return found
+            part = slice(start, start + ROWS)
+            candidates += self._candidates(rows[part], words[part], count, beams)
+        return candidates
 
     def _candidates(
         self, rows: list[list[int]], words: list[list[str]], count: int, beams: int
     ) -> list[list[Candidate]]:
+        length, decode = self.model.config.max_length, self.vocabulary.decode
+        rows = [self.vocabulary.frame(ids, length) for ids in rows]
         src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
-        length = self.model.config.max_length
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
         tokens, scores = beam_hypotheses(self.model, src, length, num_beams=beams, length_penalty=0.0, rules=self.rules)
-        found = zip(tokens[:, :count].tolist(), scores[:, :count].tolist(), words, strict=True)
+        of_texts = zip(tokens[:, :count].tolist(), scores[:, :count].tolist(), words, strict=True)
         return [  # the score of a beam without a text is -inf; that of a long text may be so low that its p is 0
-            [Candidate(self.vocabulary.decode(ids, own), exp(s)) for ids, s in zip(texts, of, strict=True) if s > -inf]
-            for texts, of, own in found
+            [Candidate(decode(ids, slots), exp(s)) for ids, s in zip(texts, log_ps, strict=True) if s > -inf]
+            for texts, log_ps, slots in of_texts
         ]
 
     def remarks(self, text: str) -> list[str]:
@@ -115,15 +115,13 @@ def find_checkpoint(run: str | Path | None = None) -> Path:
 
     Without a run, the newest one in runs/, or what ships where there is none. Raises ValueError where there is nothing.
     """
-    own = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+    runs = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if run is None:
-        return own[-1] if own else SHIPPED
-    path = Path(run)
-    if path.is_dir():
-        path = path / CHECKPOINT
-    if path.is_file():
-        return path
-    if str(run) in SHIP:
-        return SHIP[str(run)]
-    have = ", ".join([*(str(path.parent) for path in own), *SHIP])
-    raise CourseError(f"{run}: no trained model is there; give one of: {have}")
+        return runs[-1] if runs else SHIPPED
+    for path in (Path(run), Path(run) / CHECKPOINT):
+        if path.is_file():
+            return path
+    if str(run) not in SHIP:
+        choices = ", ".join([*(str(path.parent) for path in runs), *SHIP])
+        raise CourseError(f"{run}: no trained model is there; give one of: {choices}")
+    return SHIP[str(run)]

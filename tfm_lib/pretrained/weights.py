@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tfm_lib.errors import CourseError
+from tfm_lib.learning.checkpoints import differences
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained.names import SHARED, SINUSOIDS, TABLES, theirs
@@ -29,21 +30,28 @@ def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
     wanted = {theirs(name): (name, weight) for name, weight in model.state_dict().items()}
     found: dict[str, Tensor] = {}
     for name, weight in _tensors(folder):
-        if name in TABLES:  # source, target and output share it
-            _agree(folder, found, name, weight)
-            name, weight = SHARED, found.get(SHARED, weight)
-        elif name == "final_logits_bias":
-            weight = weight.flatten()
+        weight = weight.float() if weight.is_floating_point() else weight
+        if name in TABLES:
+            if not torch.equal(found.setdefault(SHARED, weight), weight):
+                raise CourseError(
+                    f"{folder}: {name} is another table than the one before it, and this Transformer shares one among "
+                    "source, target and output; the file was altered, or is of a model that is not tied"
+                )
         elif name in SINUSOIDS and name not in wanted:
-            _check_sinusoids(folder, name, weight, config)
-            continue
-        if name not in OLD:
-            found[name] = weight.float() if weight.is_floating_point() else weight
+            ours = sinusoidal_table(len(weight), config.d_model, config.interleaved)
+            if weight.shape != ours.shape or (weight - ours).abs().max() > 1e-3:
+                raise CourseError(
+                    f"{folder}: {name} holds other positions than sines and cosines; the file was altered"
+                )
+        elif name not in OLD:
+            found[name] = weight.flatten() if name == "final_logits_bias" else weight
     found.setdefault("final_logits_bias", torch.zeros(config.vocab_size))
-    tables = {name for name in wanted if name in TABLES}
     if SHARED in found:
-        found |= dict.fromkeys(tables, found.pop(SHARED))
-    _check(folder, {name: weight.shape for name, (_, weight) in wanted.items()}, found)
+        found |= dict.fromkeys(wanted.keys() & TABLES, found.pop(SHARED))
+    if different := differences({name: weight for name, (_, weight) in wanted.items()}, found):
+        raise CourseError(f"the weights in {folder} don't fit its config.json: {different}")
+    if names := ", ".join(name for name, weight in found.items() if not weight.isfinite().all()):
+        raise CourseError(f"the weights in {folder} are not finite: {names}; the file was altered")
     model.load_state_dict({wanted[name][0]: weight for name, weight in found.items()}, assign=True)
     model.tie()
     return model.eval().requires_grad_(True)
@@ -68,30 +76,3 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
         raise CourseError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
     except (SafetensorError, RuntimeError, EOFError, OSError) as error:
         raise CourseError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
-
-
-def _agree(folder: Path, found: dict[str, Tensor], name: str, weight: Tensor) -> None:
-    if SHARED in found and not torch.equal(found[SHARED], weight.float()):
-        raise CourseError(
-            f"{folder}: {name} is another table than the one before it, and this Transformer shares one among source, "
-            "target and output; the file was altered, or is of a model that is not tied"
-        )
-
-
-def _check_sinusoids(folder: Path, name: str, weight: Tensor, config: TransformerConfig) -> None:
-    ours = sinusoidal_table(len(weight), config.d_model, config.interleaved)
-    if weight.shape != ours.shape or (weight.float() - ours).abs().max() > 1e-3:
-        raise CourseError(f"{folder}: {name} holds other positions than sines and cosines; the file was altered")
-
-
-def _check(folder: Path, wanted: dict[str, torch.Size], found: dict[str, Tensor]) -> None:
-    """Raise ValueError, with the differences, unless each weight is there, no other one is, and the shapes fit."""
-    differences = {
-        "lack": wanted.keys() - found.keys(),
-        "have too many": found.keys() - wanted.keys(),
-        "have in another shape": {n for n in wanted.keys() & found.keys() if found[n].shape != wanted[n]},
-        "have with numbers that are not finite": {n for n, weight in found.items() if not weight.isfinite().all()},
-    }
-    lists = [f"{what} {', '.join(sorted(names)[:5])}" for what, names in differences.items() if names]
-    if lists:
-        raise CourseError(f"the weights in {folder} don't fit its config.json: they {'; they '.join(lists)}")
