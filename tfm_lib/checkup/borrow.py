@@ -88,18 +88,19 @@ def swap(module: nn.Module | None, change: Callable[[Tensor], Tensor]) -> None:
     """Put `change(tensor)` in the place of every parameter and buffer, one for all places that share it."""
     done: dict[int, Tensor] = {}
     storages: dict[tuple[int, torch.Size], Tensor] = {}
+
+    def changed(tensor: Tensor) -> Tensor:
+        same = tensor.data_ptr(), tensor.shape
+        if tensor.numel() and same in storages:  # tied by .data: two tensors, one storage
+            new = storages[same].detach()
+        else:
+            new = storages[same] = change(tensor)
+        return nn.Parameter(new, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else new
+
     for part in [] if module is None else module.modules():
-        for held in (part._parameters, part._buffers):
-            for name, tensor in held.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in done:
-                    same = tensor.data_ptr(), tensor.shape
-                    if tensor.numel() and same in storages:  # tied by .data: two tensors, one storage
-                        new = storages[same].detach()
-                    else:
-                        new = storages[same] = change(tensor)
-                    if isinstance(tensor, nn.Parameter):
-                        new = nn.Parameter(new, requires_grad=tensor.requires_grad)
-                    done[id(tensor)] = new
-                held[name] = done[id(tensor)]  # type: ignore[assignment]
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    if id(tensor) not in done:
+                        done[id(tensor)] = changed(tensor)
+                    tensors[name] = done[id(tensor)]  # type: ignore[assignment]

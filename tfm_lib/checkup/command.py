@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from tfm_lib.checkup.examine import checkup
+from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Report
-from tfm_lib.checkup.subject import short
 
 
 def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: bool = False) -> Report:

@@ -36,10 +36,7 @@ def computed(model: Transformer, src: Tensor, tgt: Tensor, name: str) -> Tensor:
 
 @style()
 def architecture_control(
-    model: Transformer,
-    vocabulary: Vocabulary,
-    story: str = STORY,
-    opened: str = "decoder.layers.0.cross_attention",
+    model: Transformer, vocabulary: Vocabulary, story: str = STORY, opened: str = "decoder.layers.0.cross_attention"
 ) -> Live:
     """The model as boxes: press one, and see what it computes of the story, and of the summary as greedy writes it.
 

@@ -38,12 +38,7 @@ SWITCHED = {
         "the right.",
     ),
     "scaling": ("scaling", "scaling", "01", "Scores are four times as large now, so each head looks at fewer words."),
-    "residuals": (
-        "residuals",
-        "residuals",
-        "05",
-        "Each layer now replaces what came in, instead of adding to it.",
-    ),
+    "residuals": ("residuals", "residuals", "05", "Each layer now replaces what came in, instead of adding to it."),
     "layer": ("a layer", "", "05", "The layer hands on what it was given."),
     "head": ("a head", "", "03", "It adds nothing now. Most heads are hardly missed when one goes alone; a few are."),
 }

@@ -6,15 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from tfm_lib.show.control import control, minus
-from tfm_lib.show.figure import (
-    COLORS,
-    INK,
-    MEANING,
-    QUIET,
-    Figure,
-    quoted,
-    style,
-)
+from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, quoted, style
 from tfm_lib.show.live import Live
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
