@@ -30,10 +30,10 @@ def logits(model: Transformer, *off: str, src: torch.Tensor = SRC, tgt: torch.Te
 
 
 def test_each_part_changes_what_comes_out_and_is_there_again(model):
-    whole = logits(model)
+    healthy = logits(model)
     for off in (*PARTS, *layer_names(model), *head_names(model)):
-        assert not torch.allclose(logits(model, off), whole, atol=1e-4), off
-        assert torch.equal(logits(model), whole), off
+        assert not torch.allclose(logits(model, off), healthy, atol=1e-4), off
+        assert torch.equal(logits(model), healthy), off
     assert len(layer_names(model)) == 4 and len(head_names(model)) == 6 * 3
 
 
@@ -65,7 +65,7 @@ def test_a_model_of_layers_that_are_off_gives_the_norm_of_its_input(model):
 
 def test_scores_without_scaling_are_larger_by_the_root_of_the_width(model):
     attention = model.encoder.layers[0].self_attention
-    query, key = torch.randn(2, 1, 2, 3, 8)  # (B, H, T, K) each
+    query, key = torch.randn(2, 1, 2, 3, 8)  # (B, H, T, Dh) each
     with breaking(model, ["scaling"]):
         found = attention.attend(query, key, key, None, None, causal=False)
     assert torch.allclose(found, (query @ key.mT).softmax(-1) @ key, atol=1e-5)

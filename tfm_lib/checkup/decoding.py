@@ -16,13 +16,13 @@ def cache(subject: Subject) -> Iterator[Finding]:
     if subject.decode is None:
         return
     tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2, seed=3)
-    whole, single = subject(tgt, src), [1] * TARGET
+    logits, single = subject(tgt, src), [1] * TARGET
     try:
         steps = _pieces(subject, tgt, src, single)
     except Exception as error:
         yield Finding.of("cache.fails", f"decoding {TARGET} tokens one by one raised {short(error)}.")
         return
-    wrong = (gap(whole, steps) > 10 * subject.leak * spread(whole)).any(0)
+    wrong = (gap(logits, steps) > 10 * subject.leak * spread(logits)).any(0)
     if wrong.any():
         place = int(wrong.nonzero()[0])
         if place and _stuck(subject, src):
@@ -32,14 +32,14 @@ def cache(subject: Subject) -> Iterator[Finding]:
         return
     try:
         second = _pieces(subject, tgt.flip(0), src.flip(0), single)
-        stale = "gets other scores than alone" * subject.apart(whole.flip(0), second, 10)
+        stale = "gets other scores than alone" * subject.apart(logits.flip(0), second, 10)
     except Exception as error:
         stale = f"raised {short(error)}"
     if stale:
         yield Finding.of("cache.stale", f"a second text, decoded after the first, {stale}.")
         return
     try:
-        if subject.apart(whole, _pieces(subject, tgt, src, [3, 1, TARGET - 4]), 10):
+        if subject.apart(logits, _pieces(subject, tgt, src, [3, 1, TARGET - 4]), 10):
             yield Finding.of("cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ.")
     except Exception as error:
         yield Finding.of("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens raised {short(error)}.")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
@@ -62,26 +63,33 @@ def checkup(
     time_limit: seconds after which no new question is asked.
     """
     report, special = Report(), (pad_id, start_id, eos_id)
+    with _undisturbed(report, time_limit):
+        chosen = _chosen(parts)
+        _check(model, vocab_size, special, kind)
+        module = find_modules(model) if module is None else module
+        with borrowed(module):
+            subject = Subject(model, module, vocab_size, special, kind, time_limit)
+            subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
+            subject.quick = quick
+            _examine(subject, chosen, report)
+            report.kind = subject.kind or "one-sided"
+            report.not_given = _not_given(subject)
+    return report
+
+
+@contextmanager
+def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
+    """Nothing is raised, warned of or drawn: what ends an examination stands in the report as its problem."""
     with random_state_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            chosen = _chosen(parts)
-            _check(model, vocab_size, special, kind)
-            module = find_modules(model) if module is None else module
-            with borrowed(module):
-                subject = Subject(model, module, vocab_size, special, kind, time_limit)
-                subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
-                subject.quick = quick
-                _examine(subject, chosen, report)
-                report.kind = subject.kind or "one-sided"
-                report.not_given = _not_given(subject)
+            yield
         except NotExaminable as error:
             report.problem = str(error)
         except OutOfTime:
             report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
-    return report
 
 
 def _not_given(subject: Subject) -> list[str]:

@@ -1,6 +1,7 @@
 """Which weights learn, and which are shared."""
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import torch
 from torch import nn
@@ -85,10 +86,8 @@ def _alike(a: nn.Module, b: nn.Module) -> bool:
 def _tables(subject: Subject) -> Iterator[Finding]:
     assert subject.module is not None
     tables = [(n, p) for n, p in subject.module.named_parameters() if p.dim() == 2 and len(p) == subject.vocab_size]
-    for i, (name, p) in enumerate(tables):
-        for other, q in tables[i + 1 :]:
-            if p.shape != q.shape or not torch.equal(p, q) or not bool(p.any()):
-                continue
+    for (name, p), (other, q) in combinations(tables, 2):
+        if p.shape == q.shape and torch.equal(p, q) and bool(p.any()):
             if p.data_ptr() == q.data_ptr():
                 yield Finding.of("tying.data", f"{name} and {other} are two parameters over the same memory.")
             else:

@@ -59,10 +59,7 @@ def _unwritten(subject: Subject, src: Tensor, tgt: Tensor) -> int:
 
 
 def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[float, float, float, int]:
-    """The share of right tokens, the first loss, the last one, and the pairs that it then doesn't write.
-
-    The weights are put back.
-    """
+    """The share of right tokens, the first loss, the last one, and the pairs that it then doesn't write."""
     inputs, labels = tgt[:, :-1], tgt[:, 1:].to(subject.device)
     module = subject.module_to("train")
     with borrowed(module):

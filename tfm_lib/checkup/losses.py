@@ -120,8 +120,8 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
 
     def shifted(by: int) -> bool:
         """Whether nearly all labels are the tokens so many places on."""
-        here, there = slice(max(0, -by), length - max(0, by)), slice(max(0, by), length + min(0, by))
-        equal = (best[:, here] == given[:, there])[asked[:, here]]
+        at, seen = slice(max(0, -by), length - max(0, by)), slice(max(0, by), length + min(0, by))
+        equal = (best[:, at] == given[:, seen])[asked[:, at]]
         return bool(equal.numel()) and float(equal.float().mean()) >= 0.9
 
     for by, code, which in SHIFTS:

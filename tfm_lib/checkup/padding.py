@@ -73,8 +73,8 @@ def _ignored(subject: Subject) -> bool:
 
 def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     """Which of the mistakes shows padding, and the part where words first differ."""
-    whole = _padded(subject, words, SOURCE)
-    a, b = (subject.trace(*_inputs(subject, ids))[0] for ids in (words, whole))
+    padded = _padded(subject, words, SOURCE)
+    a, b = (subject.trace(*_inputs(subject, ids))[0] for ids in (words, padded))
     name, _ = culprit(a, b, (WORDS, SOURCE), slice(0, WORDS), subject.leak)
     pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
     sides = [[along(x, n, slice(0, WORDS)) for x, n in zip(pair, (WORDS, SOURCE), strict=True)] for pair in pairs]
@@ -82,13 +82,13 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if not name and a and not any(differs(*side, subject.leak) for side in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
-    return "padding.query_rows" if _query_rows(subject, whole) else code, name
+    return "padding.query_rows" if _query_rows(subject, padded) else code, name
 
 
-def _query_rows(subject: Subject, whole: Tensor) -> bool:
+def _query_rows(subject: Subject, padded: Tensor) -> bool:
     """Whether padding's own rows of weights are flat, and words look at padding."""
     with AttentionWatch() as watch:
-        subject(*_inputs(subject, whole), grad=True)
+        subject(*_inputs(subject, padded), grad=True)
     for weights in watch.weights:
         if weights.shape[-2:] == (SOURCE, SOURCE):
             rows, words = weights[..., WORDS:, :], weights[..., :WORDS, :]
@@ -100,8 +100,8 @@ def _query_rows(subject: Subject, whole: Tensor) -> bool:
 
 
 def _empty_row(subject: Subject, words: Tensor) -> Iterator[Finding]:
-    whole, nothing = _padded(subject, words, SOURCE), _padded(subject, words[:, :0], SOURCE)
-    if subject.two and subject(subject.ids(TARGET).expand(2, -1), torch.cat([whole, nothing]))[1].isnan().any():
+    padded, nothing = _padded(subject, words, SOURCE), _padded(subject, words[:, :0], SOURCE)
+    if subject.two and subject(subject.ids(TARGET).expand(2, -1), torch.cat([padded, nothing]))[1].isnan().any():
         yield Finding.of("padding.empty_row", "a source of nothing but pad_id gave NaN.")
 
 
@@ -111,7 +111,7 @@ def _target_padding(subject: Subject) -> Iterator[Finding]:
     if subject.start_id is not None:
         words = words.clone()
         words[:, 0] = subject.start_id
-    alone, whole = subject(words), subject(_padded(subject, words, TARGET))
+    alone, padded = subject(words), subject(_padded(subject, words, TARGET))
     if subject.start_id == subject.pad_id:
         later = slice(1, None)
         changed, moved = subject(subject.changed(words, later)), subject(subject.changed(plain, later))
@@ -121,10 +121,10 @@ def _target_padding(subject: Subject) -> Iterator[Finding]:
             what = "NaN" if alone.isnan().any() else "scores at 0 that depend on later tokens"
             yield Finding.of("padding.start", f"a target that begins with start_id = pad_id gave {what}.")
             return
-    if whole.isnan().any() and not alone.isnan().any():
+    if padded.isnan().any() and not alone.isnan().any():
         yield Finding.of("padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN.")
-    elif subject.apart(alone, whole[:, :real]):
+    elif subject.apart(alone, padded[:, :real]):
         longer = subject.ids(TARGET, seed=2)
         if not subject.apart(subject(longer)[:, :real], subject(longer[:, :real])):  # else the future leaks anyway
-            seen = f"the scores at {real} tokens change by {_size(alone, whole[:, :real])} when padding follows."
+            seen = f"the scores at {real} tokens change by {_size(alone, padded[:, :real])} when padding follows."
             yield Finding.of("padding.target", seen)

@@ -86,8 +86,8 @@ class Report:
             return f"It could not be examined: {self.problem}"
         counts = {name: sum(f.severity == name for f in self.findings) for name in SEVERITIES}
         if not self.healthy:
-            others = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
-            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{others}."
+            to_judge = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
+            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{to_judge}."
         if counts["doubtful"]:
             return f"This {self.kind} model is healthy, with {_count(counts['doubtful'], 'thing')} to judge."
         return f"This {self.kind} model is healthy."

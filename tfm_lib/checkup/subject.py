@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.watch import Step, traced
 
+Call = Callable[..., Any]
+Special = tuple[int | None, int | None, int | None]  # pad_id, start_id, eos_id
 KINDS = ("encoder-decoder", "decoder-only", "encoder-only")
 BATCH, SOURCE, TARGET = 2, 9, 7  # of the tiny inputs: three sizes that cannot be confused
 
@@ -32,31 +34,25 @@ class Subject:
     shape: tuple[int, ...] = ()  # of its output, once it was called
     flat = False  # its output has one axis for texts and places, (B * T, V)
     shortened = False  # it drops the last token of the target itself
-    encode: Callable[..., Any] | None = None  # what its owner gave beside it, see `checkup`
-    decode: Callable[..., Any] | None = None
-    loss: Callable[..., Any] | None = None
-    generate: Callable[..., Any] | None = None
+    encode: Call | None = None  # what its owner gave beside it, see `checkup`
+    decode: Call | None = None
+    loss: Call | None = None
+    generate: Call | None = None
     quick = False
 
     def __init__(
-        self,
-        model: Callable[..., Any],
-        module: nn.Module | None,
-        vocab_size: int,
-        special: tuple[int | None, int | None, int | None],
-        kind: str | None,
-        time_limit: float,
+        self, model: Call, module: nn.Module | None, vocab_size: int, special: Special, kind: str | None, limit: float
     ) -> None:
         self.model, self.module, self.vocab_size = model, module, vocab_size
         self.pad_id, self.start_id, self.eos_id = special
-        self.deadline = time.monotonic() + time_limit
+        self.deadline = time.monotonic() + limit
         self.words = torch.tensor([i for i in range(vocab_size) if i not in special])
         if len(self.words) < 6:
             raise NotExaminable(f"{len(self.words)} ordinary ids are too few; give a model with vocab_size 10 or more")
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
         self.two = self._wants_two(kind)
-        self.kind = kind or ("encoder-decoder" if self.two else "")
+        self.kind = kind or "encoder-decoder" * self.two
         weights = [] if module is None else list(module.parameters())
         half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
         self.leak, self.silence = (0.1, 1e-3) if half else (1e-4, 1e-7)  # relative to how far logits spread
@@ -79,10 +75,8 @@ class Subject:
         needed = [a for a in places if a.default is a.empty]
         if len(needed) > 2:
             names = ", ".join(a.name for a in needed)
-            raise NotExaminable(
-                f"forward wants {len(needed)} arguments ({names}); give a function of ids alone, such as "
-                "lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
-            )
+            fix = "a function of ids alone, such as lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
+            raise NotExaminable(f"forward wants {len(needed)} arguments ({names}); give {fix}")
         if len(needed) == 2 or any(a.kind is a.VAR_POSITIONAL for a in arguments):
             return True
         second = places[1].name.lower() if len(places) > 1 else ""
@@ -174,33 +168,28 @@ class Subject:
     def learn_conventions(self) -> None:
         """Find out by one call how its output is laid out. Raises NotExaminable where no output fits."""
         length = TARGET if self.vocab_size not in (TARGET, BATCH) else TARGET + 4
-        tgt = self.ids(length, BATCH)
-        src = self.ids(SOURCE, BATCH, seed=7)
+        tgt, src = self.ids(length, BATCH), self.ids(SOURCE, BATCH, seed=7)
         asked = f"ids of shape {f'{(BATCH, SOURCE)} and ' * self.two}{(BATCH, length)}"
         last = self.words[-1:]
         try:
             with torch.no_grad():
                 out = scores(self.raw(tgt, src), self.vocab_size)
                 self.raw(last.expand(BATCH, length), last.expand(BATCH, SOURCE))
-        except IndexError as error:
-            raise NotExaminable(
-                f"given {asked} from 0 to {self.vocab_size - 1}, it raised {short(error)}; an embedding seems to have "
-                "fewer rows: correct vocab_size, or the embedding"
-            ) from None
         except Exception as error:
-            raise NotExaminable(
-                f"given {asked}, it raised {short(error)}; give a function that takes such ids and returns logits, "
-                "or kind= if it takes another number of inputs"
-            ) from None
+            fix = "give a function that takes such ids and returns logits, or kind= if it takes another number of them"
+            if isinstance(error, IndexError):
+                asked = f"{asked} from 0 to {self.vocab_size - 1}"
+                fix = "an embedding seems to have fewer rows: correct vocab_size, or the embedding"
+            raise NotExaminable(f"given {asked}, it raised {short(error)}; {fix}") from None
         self.shape = shape = tuple(out.shape)
         for t in (length, length - 1):
             wanted, flat = (BATCH, t, self.vocab_size), shape == (BATCH * t, self.vocab_size)
-            fits = [order for order in permutations(range(len(shape))) if tuple(shape[i] for i in order) == wanted]
+            orders = permutations(range(3)) if len(shape) == 3 else ()
+            fits = [order for order in orders if tuple(shape[axis] for axis in order) == wanted]
             if fits or flat:
                 self.order, self.flat, self.shortened = fits[0] if fits else self.order, flat, t < length
                 self(tgt, src)  # of one token more where it drops one
                 return
-        raise NotExaminable(
-            f"given {asked}, it returned shape {shape}, where ({BATCH}, {length}, vocab_size={self.vocab_size}) is "
-            "wanted; return the logits of every position, or correct vocab_size"
-        )
+        right = f"where ({BATCH}, {length}, vocab_size={self.vocab_size}) is wanted"
+        fix = "return the logits of every position, or correct vocab_size"
+        raise NotExaminable(f"given {asked}, it returned shape {shape}, {right}; {fix}")
