@@ -1,8 +1,6 @@
 """What controls say where no script runs, what a notebook stores of them, and what they refuse."""
 
 import base64
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -41,7 +39,7 @@ def test_the_stored_form_is_the_picture_with_its_words_and_no_view(make):
     assert set(stored.data) == {"image/png", "text/plain", ON_PAGES}
     assert words.data == {"text/html": caption(repr(live))}
     assert stored.metadata["image/png"]["alt"] == stored.data["text/plain"] == repr(live)
-    assert base64.b64decode(stored.data["image/png"]) == make().data["image/png"]  # the same in every run
+    assert base64.b64decode(stored.data["image/png"]) == live.data["image/png"]
 
 
 def test_the_stored_form_of_a_curve_is_a_line_of_text():
@@ -102,14 +100,6 @@ def test_what_cannot_be_shown_is_refused(make, message):
 def test_a_model_that_copies_has_no_boxes():
     with pytest.raises(TypeError, match="CopyingTransformer, whose pointer has no box"):
         architecture_control(*newsroom_model(copying=True))
-
-
-def test_widgets_load_only_with_the_controls():
-    code = "import sys, tfm_lib.show.live, tfm_lib.positions, tfm_lib.masks; "
-    code += "before = {'matplotlib', 'anywidget'} & set(sys.modules); import tfm_lib.show.softmax_controls; "
-    code += "print(before, sorted({'matplotlib', 'anywidget', 'matplotlib.pyplot'} & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ran.stdout == "set() ['anywidget', 'matplotlib']\n", ran.stderr
 
 
 def test_the_query_says_its_numbers_by_hand():

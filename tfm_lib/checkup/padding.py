@@ -79,7 +79,7 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
     sides = [[along(x, n, slice(0, WORDS)) for x, n in zip(pair, (WORDS, SOURCE), strict=True)] for pair in pairs]
     code = "padding.source"
-    if not name and a and not any(differs(*side, subject.leak) for side in sides):  # it is beyond the encoder
+    if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
     return "padding.query_rows" if _query_rows(subject, padded) else code, name

@@ -31,10 +31,11 @@ def _one_way(subject: Subject, tgt: Tensor, src: Tensor) -> Iterator[Finding]:
     sources = (src, subject.changed(src, -1), subject.changed(src, 0))
     backward = forward = ""
     for a, late, early in zip(*(subject.trace(tgt, ids)[0] for ids in sources), strict=False):
-        first, last = slice(0, 1), slice(SOURCE - 1, SOURCE)
-        if differs(*(along(step.output, SOURCE, first) for step in (a, late)), subject.leak):
+        first = [along(step.output, SOURCE, slice(0, 1)) for step in (a, late)]
+        last = [along(step.output, SOURCE, slice(SOURCE - 1, SOURCE)) for step in (a, early)]
+        if differs(first[0], first[1], subject.leak):
             backward = a.name
-        if differs(*(along(step.output, SOURCE, last) for step in (a, early)), subject.leak):
+        if differs(last[0], last[1], subject.leak):
             forward = forward or str(a)
     if forward and not backward:
         seen = "the last word of the source changes nothing at its first word, and the first one does at the last."

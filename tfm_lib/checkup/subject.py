@@ -142,7 +142,7 @@ class Subject:
             return self.model(input_ids=src, attention_mask=seen, decoder_input_ids=tgt)
         return self.model(src, tgt)
 
-    def __call__(self, tgt: Tensor, src: Tensor | None = None, grad: bool = False, seed: int = 0) -> Tensor:
+    def __call__(self, tgt: Tensor, src: Tensor | None = None, *, grad: bool = False, seed: int = 0) -> Tensor:
         """Logits (B, T, V) in float32."""
         extra = torch.cat([tgt, self.words[:1].expand(len(tgt), 1)], 1) if self.shortened else tgt
         with torch.set_grad_enabled(grad):

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from tfm_lib.show.control import Live, control, minus
@@ -96,7 +96,7 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
 
 
 def _draw_plane(
-    plane: Axes, keys: Mapping[str, tuple[float, float]], query: Tensor, weights: Tensor, mixture: list[float]
+    plane: Any, keys: Mapping[str, tuple[float, float]], query: Tensor, weights: Tensor, mixture: list[float]
 ) -> None:
     """The query with a line to each key, as wide as its weight, and the mixture."""
     points = torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
