@@ -1,11 +1,7 @@
 """The shipped summarizer with fewer bits a weight: turn them, and see bytes, quality and a headline."""
 
-import json
-
-from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, control, load_record, percent
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
 
 RECORD = "benchmarks/compressing.json"
 LOOKS = {"tensor": MEANING["key"], "row": MEANING["query"], "group": MEANING["value"]}  # of who shares a step
@@ -18,7 +14,7 @@ def bits_control() -> Live:
 
     It shows what `benchmarks/compressing.py` has written; nothing is computed anew.
     """
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     points = [{name: row[name] for name in ("bits", "per", "bytes", "exact", "headline")} for row in record["bits"]]
     chosen = next(point for point in points if (point["bits"], point["per"]) == (BITS, PER))
     figure = Figure(
@@ -29,8 +25,8 @@ def bits_control() -> Live:
     )
     axes = figure.subplots()
     for per, look in LOOKS.items():
-        own = [point for point in points if point["per"] == per]
-        kilobytes, exact = [point["bytes"] / 1000 for point in own], [100 * point["exact"] for point in own]
+        line = [point for point in points if point["per"] == per]
+        kilobytes, exact = [point["bytes"] / 1000 for point in line], [100 * point["exact"] for point in line]
         axes.plot(kilobytes, exact, marker="o", markersize=4, label=f"a step for each {per}", **look.line)
     axes.plot(chosen["bytes"] / 1000, 100 * chosen["exact"], "o", markersize=11, mfc="none", mec=LOOKS[PER].color)
     axes.set(xlabel="kB of the file", ylabel="exactly right, %", xlim=(200, 1120), ylim=(-4, 104))

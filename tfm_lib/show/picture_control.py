@@ -7,9 +7,8 @@ import torch
 from tfm_lib.data.pictures import COLORS, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.pretrained.pictures import PATCH, SHIPPED, Pictured, describe, pictures_model
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, control, percent
 from tfm_lib.show.figure import DARK, INK, MEANING, SEQUENTIAL, Figure, style
-from tfm_lib.show.live import Live
 from tfm_lib.writing.tracing import record_attention
 
 SHOWN = Shape("big", "red", "triangle", x=10, y=13)

@@ -7,6 +7,7 @@ here, since a page that is opened from a folder can load neither modules nor wei
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 JS = Path(__file__).with_name("js")
@@ -26,8 +27,8 @@ def module(files: Sequence[Path]) -> str:
 def all_scripts() -> tuple[Path, ...]:
     """The model, what controls are made of, and the controls and the quiz."""
     base = (*MODEL, JS / "control.js")
-    others = {*JS.glob("*.js"), *JS.parents[1].glob("ask/js/*.js")} - {*base}
-    return (*base, *sorted(others))
+    controls = {*JS.glob("*.js"), *JS.parents[1].glob("ask/js/*.js")} - {*base}
+    return (*base, *sorted(controls))
 
 
 def scripts_of(function: str) -> tuple[Path, ...]:
@@ -43,6 +44,7 @@ def scripts_of(function: str) -> tuple[Path, ...]:
     return tuple(file for file in code if file in needed)
 
 
+@cache
 def widget_module(function: str) -> str:
     """The module that anywidget loads for a control or the quiz."""
     source = module(scripts_of(function))

@@ -2,20 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from tfm_lib.show.control import control, minus
-from tfm_lib.show.figure import (
-    COLORS,
-    INK,
-    MEANING,
-    QUIET,
-    Figure,
-    quoted,
-    style,
-)
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Live, control, minus
+from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, quoted, style
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 WIDTH = 64  # to begin with
@@ -30,7 +23,7 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     """
     if not 2 <= num_keys <= 16:
         raise ValueError(f"num_keys must lie in 2..16, so that the bars can be read, got {num_keys}")
-    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, K)
+    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, Dh)
     query, keys = vectors[0], vectors[1:]
     products = {width: keys[:, :width] @ query[:width] for width in WIDTHS}
     scores = products[WIDTH] / math.sqrt(WIDTH)  # (S,)
@@ -64,13 +57,8 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
 
 
 TWO_COLUMNS = {
-    "rain": (2, 0),
-    "flood": (3.5, 0.5),
-    "bridge": (0.5, 3),
-    "harbor": (3, 2.5),
-    "the": (0, 0),
-    "desert": (-3, 0),
-}
+    "rain": (2, 0), "flood": (3.5, 0.5), "bridge": (0.5, 3), "harbor": (3, 2.5), "the": (0, 0), "desert": (-3, 0),
+}  # fmt: skip
 
 
 @style()
@@ -96,6 +84,22 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
         3.3,
     )
     plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _draw_plane(plane, keys, query, weights, mixture)
+    rows = range(len(names))
+    side.barh(rows, weights.numpy(), color=MEANING["query"].color)
+    for row, weight in enumerate(weights.tolist()):
+        side.text(weight + 0.02, row, f"{weight:.2f}", va="center", size=8)
+    side.set_yticks(rows, list(keys), parse_math=False)
+    side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
+    data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
+    return control("queryAmongKeys", data, figure)
+
+
+def _draw_plane(
+    plane: Any, keys: Mapping[str, tuple[float, float]], query: Tensor, weights: Tensor, mixture: list[float]
+) -> None:
+    """The query with a line to each key, as wide as its weight, and the mixture."""
+    points = torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
     asks, key, areas = MEANING["query"], MEANING["key"], 30 + 900 * weights.numpy()
     for point, weight in zip(points, weights.tolist(), strict=True):
         plane.plot(*torch.stack([query, point]).T, "-", color=asks.color, linewidth=9 * weight)
@@ -111,11 +115,3 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
     plane.grid()
     plane.set_axisbelow(True)
-    rows = range(len(names))
-    side.barh(rows, weights.numpy(), color=asks.color)
-    for row, weight in enumerate(weights.tolist()):
-        side.text(weight + 0.02, row, f"{weight:.2f}", va="center", size=8)
-    side.set_yticks(rows, list(keys), parse_math=False)
-    side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
-    data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
-    return control("queryAmongKeys", data, figure)

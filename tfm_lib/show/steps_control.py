@@ -1,11 +1,7 @@
 """What the newsroom's model has learned after so many steps of its training."""
 
-import json
-
-from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, load_record
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
 
 RECORD = "benchmarks/newsroom_steps.json"
 BEGIN, PLACE = 150, "place"  # the step and the place to begin with
@@ -27,7 +23,7 @@ def steps_control() -> Live:
 
     It shows what `benchmarks/newsroom_steps.py` has written; nothing is trained.
     """
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     look = next(look for look in record["looks"] if look["step"] == BEGIN)
     shares = {name: look["right"][key] for key, name in NAMES.items()}
     learned = [name for name, share in shares.items() if share >= LEARNED]
@@ -41,11 +37,11 @@ def steps_control() -> Live:
         f"{', '.join(learned) or 'nothing'}. In fewer: {', '.join(missing) or 'nothing'}.",
         2.3,
     )
-    told = {
+    charts = {
         f"right in {record['others']} other test stories": list(shares.items()),
         f"next word after “... {' '.join(before.split()[-2:])}”": words,
     }
-    for axes, (title, rows) in zip(figure.subplots(1, 2), told.items(), strict=True):
+    for axes, (title, rows) in zip(figure.subplots(1, 2), charts.items(), strict=True):
         axes.barh([name for name, _ in rows], [share for _, share in rows], color=MEANING["training"].color)
         for row, (_, share) in enumerate(rows):
             axes.text(share + 0.02, row, f"{100 * share:.1f} %", va="center", size=8)

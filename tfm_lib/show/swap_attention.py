@@ -1,18 +1,15 @@
 """The shipped summarizer with another way to attend in the place of one of its attentions."""
 
-import json
+from collections import Counter
+from typing import Any
 
-import torch
-
-from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, load_record, percent
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
-from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, set_words, story_tokens
+from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, read_story, set_words, story_tokens
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import greedy
 
 RECORD = "benchmarks/swapped_attention.json"
@@ -44,28 +41,15 @@ def swap_attention(story: str = "") -> Live:
     `benchmarks/swapped_attention.py` has measured it. Raises ValueError for a story that the model cannot read.
     """
     model, vocabulary = newsroom_model()
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     measured = [[row["place"], row["name"], row["size"], row["exact"]["mean"]] for row in record["rows"]]
-    desk = desk_data(vocabulary, model.config.max_length, story)
-    data = desk | {
-        "story": story or desk["stories"][EVENT],
-        "most": MOST_TOKENS,
-        "places": [
-            {"place": place, "name": name, "says": says, "begins": PLACES[place][0], "ends": PLACES[place][1]}
-            for place, (name, says) in CALLED.items()
-        ],
-        "ways": [
-            {"name": name, "label": label, "sizes": way.sizes, "places": way.places, "random": way.random}
-            for name, label in LABELS.items()
-            if (way := REPLACEMENTS[name])
-        ],
-        "measured": measured,
-        "count": record["draws"] * record["stories"],
-        "begin": {"place": PLACE, "name": WAY, "step": STEP},
-    }
+    desk = desk_data(model.config.max_length, story)
+    data = desk | {"story": story or desk["stories"][EVENT], "most": MOST_TOKENS} | _knobs()
+    data |= {"measured": measured, "count": record["draws"] * record["stories"]}
+    data["begin"] = {"place": PLACE, "name": WAY, "step": STEP}
     sizes = dict.fromkeys(ALONE, 0) | {WAY: REPLACEMENTS[WAY].sizes[STEP]}
     label = LABELS[WAY].format(sizes[WAY])
-    src = torch.tensor([vocabulary.encode(data["story"])])  # (1, S)
+    src = read_story(model, vocabulary, data["story"])  # (1, S)
     texts, shares = {}, {}
     for name, size in sizes.items():
         with swapped(model, PLACE, name, size):
@@ -82,17 +66,27 @@ def swap_attention(story: str = "") -> Live:
         title = f"{ALONE.get(name, label)}: {shares[name]} exact"
         bottom = set_words(axes, title, story_tokens(text), looks, bottom)
     crop(figure, axes, bottom)
-    return control("swapAttention", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("swapAttention", data, figure, model, vocabulary)
+
+
+def _knobs() -> dict[str, list[dict[str, Any]]]:
+    """The places and the ways to choose from."""
+    places = [
+        {"place": place, "name": name, "says": says, "begins": PLACES[place][0], "ends": PLACES[place][1]}
+        for place, (name, says) in CALLED.items()
+    ]
+    ways = [
+        {"name": name, "label": label, "sizes": way.sizes, "places": way.places, "random": way.random}
+        for name, label in LABELS.items()
+        if (way := REPLACEMENTS[name])
+    ]
+    return {"places": places, "ways": ways}
 
 
 def new_words(text: str, other: str) -> list[bool]:
     """For each word of a text whether it is new: not, or not so often, in the other."""
-    left, new = story_tokens(other), []
-    for word in story_tokens(text):
-        new.append(word not in left)
-        if not new[-1]:
-            left.remove(word)
-    return new
+    words, counts = story_tokens(text), Counter(story_tokens(other))
+    return [words[: place + 1].count(word) > counts[word] for place, word in enumerate(words)]
 
 
 def _compared(text: str, full: str) -> str:
