@@ -126,16 +126,6 @@ def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> Non
 
 
 @holds
-def sizes_of_d2l() -> None:
-    options = words(D2L, "TransformerEncoder", {"V": 31, "D": 24, "encoder layer": 2})
-    encoder = thing("encoder", D2L)(ffn_num_hiddens=40, num_heads=4, dropout=0.0, **options)
-    assert len(encoder.blks) == 2 and part(encoder, "embedding", D2L).weight.shape == (31, 24)
-    ffn = library(D2L)[0].PositionWiseFFN(ffn_num_outputs=24, **words(D2L, "PositionWiseFFN", {WIDTH: 40}))
-    ffn(X)
-    assert ffn.dense1.weight.shape == (40, 24)
-
-
-@holds
 def ids_mean_padding_start_and_end() -> None:
     """The first thing that is read is the start, the end ends the text, and padding is not read."""
     config = TransformerConfig(**words(OURS, "model.TransformerConfig", SIZES | IDS), logits_bias=True)
@@ -279,14 +269,6 @@ def functions_of_d2l() -> None:
 
 
 @holds
-def positions_in_halves() -> None:
-    table = thing("positional encoding", OURS)(60, 12)
-    assert same(thing("positional encoding", OURS, 1)(12, 60)(torch.zeros(1, 60, 12))[0], table)
-    halves = torch.as_tensor(thing("positional encoding", BART)(60, 12).create_weight())
-    assert same(table[:, 0::2], halves[:, :6]) and same(table[:, 1::2], halves[:, 6:])
-
-
-@holds
 def losses() -> None:
     logits, labels = torch.randn(2, 3, 9), torch.tensor([[1, 2, 3], [4, 0, 0]])
     loss, values = thing("loss", OURS), {"logits": logits.flatten(0, 1), "labels": labels.flatten()}
@@ -310,34 +292,6 @@ def the_decoder_reads_labels_that_are_shifted() -> None:
     read, labels = (getattr(batch, word(term, OURS, "data.batches.Batch")) for term in ("shift", "labels"))
     assert (read.tolist(), labels.tolist()) == ([[4, 9, 10]], [[9, 10, 5]])
     assert torch.equal(thing("shift", BART)(labels, 3, 4), read)
-
-
-@holds
-def the_whole_model_beside_bart() -> None:
-    from tests.pretrained.test_generate import sources, twins
-
-    ours, theirs = twins("bart", seed=0, dtype=torch.float64)
-    src, tgt = sources(ours), torch.randint(3, 39, (5, 6))
-    mine = {word("token", OURS, "model.Transformer.forward", place): ids for place, ids in enumerate((src, tgt))}
-    asked = {word("token", BART, "BartModel.forward", place): ids for place, ids in enumerate((src, tgt))}
-    asked |= words(BART, "BartModel.forward", {"padding mask": (src != ours.config.pad_id).long()})
-    logits = part(theirs, "logits", BART)(theirs.model(**asked).last_hidden_state) + theirs.final_logits_bias
-    assert same(ours(**mine), logits)
-    mask = thing("padding mask", OURS)(src, ours.config.pad_id)
-    memory = words(OURS, "model.Transformer.decode", {"memory": thing("encoder", OURS, 1)(ours, src)})
-    assert same(thing("decoder", OURS, 1)(ours, tgt, **memory, src_mask=mask), logits)
-    labels = words(BART, "BartForConditionalGeneration.forward", {"labels": tgt})
-    assert labels == words(BART, "BartForConditionalGeneration.forward", {"loss": tgt})
-    asked.pop(word("token", BART, "BartModel.forward", 1))
-    shifted = thing("shift", BART)(tgt, ours.config.pad_id, ours.config.start_id)
-    assert same(thing("loss", OURS)(ours(src, shifted), tgt, ours.config.pad_id), theirs(**asked, **labels).loss)
-
-    theirs.set_attn_implementation("eager")
-    out = theirs(input_ids=src, decoder_input_ids=tgt, output_attentions=True, use_cache=True)
-    assert getattr(out, word("weight", BART, "Seq2SeqLMOutput"))[0].shape[2:] == (6, src.shape[1])
-    assert type(out.past_key_values) is thing("cache", BART)
-    assert type(out.past_key_values.self_attention_cache) is thing("cache", BART, 1)
-    assert type(thing("cache", OURS)(1, 6, 9).layers[0][0]) is thing("cache", OURS, 1)
 
 
 @holds
@@ -373,25 +327,6 @@ def decoding() -> None:
         best = thing("beam search", OURS, 1)(ours, src, LONGEST, **penalty).tokens[0, 0]
         assert best[: len(texts[-1])].tolist() == texts[-1]
     assert texts[0] != texts[1]
-
-
-@holds
-def rates_of_learning() -> None:
-    adam = thing("Adam", OURS)(nn.Linear(1, 1))
-    assert type(adam) is thing("Adam", TORCH)
-    paper, linear = thing("learning rate", OURS), thing("learning rate", OURS, 1)
-    warmup = words(OURS, "learning.recipes.Recipe", {"warm-up": 5})
-    recipe = import_module("tfm_lib.learning.recipes").Recipe(steps=20, **warmup, peak_rate=1.0)
-    rates = [recipe.rate(step) for step in range(1, 21)]
-    assert max(rates) == rates[4] and rates[7] == pytest.approx(paper(8, 1, 5, 5**0.5))
-    sgd = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    warmup = words(BART, "get_linear_schedule_with_warmup", {"warm-up": 5})
-    schedule = thing("learning rate", BART)(sgd, **warmup, num_training_steps=21)
-    assert type(schedule) is thing("learning rate", TORCH)
-    for number in range(1, 21):
-        sgd.step()
-        schedule.step()
-        assert schedule.get_last_lr() == [pytest.approx(linear(number, 1.0, 5, 20))]
 
 
 # ----------------------------------------------------------------------------------------------------
