@@ -3,7 +3,7 @@
 import json
 
 from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import control, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 from tfm_lib.show.live import Live
 
@@ -21,12 +21,8 @@ def bits_control() -> Live:
     record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
     points = [{name: row[name] for name in ("bits", "per", "bytes", "exact", "headline")} for row in record["bits"]]
     chosen = next(point for point in points if (point["bits"], point["per"]) == (BITS, PER))
-    figure = Figure(
-        f"With {BITS} bits and a step for each {PER}, the file has {chosen['bytes']:,} bytes, and "
-        f"{percent(chosen['exact'])} of {record['stories']} headlines are exactly right. "
-        f"One of them reads “{chosen['headline']}”.",
-        2.8,
-    )
+    share, size = percent(chosen["exact"]), f"{chosen['bytes']:,}"
+    figure = Figure(sentence("bits", BITS, PER, size, share, record["stories"], chosen["headline"]), 2.8)
     axes = figure.subplots()
     for per, look in LOOKS.items():
         own = [point for point in points if point["per"] == per]

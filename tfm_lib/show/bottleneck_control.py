@@ -4,7 +4,7 @@ import json
 from statistics import fmean
 
 from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import control, percent, sentence
 from tfm_lib.show.figure import MEANING, SEQUENTIAL, Figure, style
 from tfm_lib.show.live import Live
 
@@ -39,11 +39,7 @@ def bottleneck_control() -> Live:
     own = fmean(row[i] for i, row in enumerate(weights))
     shares = ", ".join(f"{model['name']} {percent(model['whole'][at])}" for model in models)
     wrote = ", ".join(f"{model['name']} {model['wrote'][at]}" for model in models)
-    figure = Figure(
-        f"Strings of {BEGIN} digits that are repeated without a mistake: {shares}. Hearing {heard}, "
-        f"they write: {wrote}. The {LOOKS} has, on average, {own:.0f} % of its weight on the digit that it writes.",
-        2.5,
-    )
+    figure = Figure(sentence("bottleneck", BEGIN, shares, heard, wrote, LOOKS, f"{own:.0f}"), 2.5)
     bars, grid = figure.subplots(1, 2)
     bars.barh(MODELS, [model["whole"][at] for model in models], color=MEANING["training"].color)
     for row, model in enumerate(models):

@@ -10,7 +10,7 @@ from traitlets import Any as Anything
 from traitlets import Bool, Bytes, Dict, Unicode
 
 from tfm_lib.show.live import ON_PAGES, Live
-from tfm_lib.show.scripts import CSS, widget_module
+from tfm_lib.show.scripts import CSS, SENTENCES, widget_module
 
 if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has none
     from tfm_lib.show.figure import Figure
@@ -65,6 +65,16 @@ def control(
         if later:
             bundle[ON_PAGES]["later"] = True
     return Live(Control(name, data, weights, later), bundle, about)
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    return json.loads(SENTENCES.read_text(encoding="utf-8"))
+
+
+def sentence(name: str, *values: object) -> str:
+    """What a control and its stored picture both say, by the table that both read: js/words.json."""
+    return _sentences()[name].format(*values)
 
 
 def minus(number: float) -> str:

@@ -20,6 +20,7 @@ from tfm_lib.data.newsroom import (
     make_newsroom,
 )
 from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.show.control import sentence
 from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure
 
 KINDS = {
@@ -87,7 +88,7 @@ def not_in_story(story: str, summary: Sequence[str]) -> str:
     in_story = {*told, *(DIGITS.get(word) for word in told)}
     names = story_tokens(" ".join(word for words in KINDS.values() for word in words).lower())
     made = [word for word in dict.fromkeys(summary) if word in {*names, *DIGITS.values()} - in_story]
-    return f" The story has no {quoted_list(made)}." if made else ""
+    return sentence("not in story", quoted_list(made)) if made else ""
 
 
 def quoted_list(words: Sequence[str]) -> str:

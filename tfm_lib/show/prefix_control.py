@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfm_lib.show.control import control
+from tfm_lib.show.control import control, sentence
 from tfm_lib.show.figure import MASK, MEANING, PALE, Figure, style, token_grid
 from tfm_lib.show.live import Live
 
@@ -16,11 +16,8 @@ def prefix_control() -> Live:
     """Turn the prefix, and see who sees whom, and how often the next word can be asked for."""
     places = np.arange(len(WORDS))
     mask = (places < ARTICLE) | (places <= places[:, None])  # (T, T)
-    figure = Figure(
-        f"Prefix {ARTICLE} of {len(WORDS)}, the article: “{WORDS[QUERY]}”, at place {QUERY + 1}, sees "
-        f"{mask[QUERY].sum()} of {len(WORDS)} tokens. Asked for: the next word, {len(WORDS) - ARTICLE} times.",
-        3.4,
-    )
+    begin, task = (ARTICLE, len(WORDS), ", the article"), sentence("prefix, asked", len(WORDS) - ARTICLE)
+    figure = Figure(sentence("prefix", *begin, WORDS[QUERY], QUERY + 1, mask[QUERY].sum(), len(WORDS), task), 3.4)
     axes, edges = figure.subplots(), np.arange(len(WORDS) + 1) - 0.5
     axes.pcolormesh(edges, edges, mask, cmap=MASK, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
     token_grid(axes, WORDS, WORDS, (0.26, 0.26))

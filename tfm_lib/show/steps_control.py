@@ -3,7 +3,7 @@
 import json
 
 from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control
+from tfm_lib.show.control import control, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 from tfm_lib.show.live import Live
 
@@ -34,13 +34,9 @@ def steps_control() -> Live:
     missing = [name for name in shares if name not in learned]
     words, (before, right) = look["next"][PLACE], record["places"][PLACE]
     best, p = words[0]
-    figure = Figure(
-        f"After step {BEGIN} of {record['steps']} the loss is {look['loss']:.2f}, and the model writes "
-        f"“{look['text']}”. After “{before}” it holds {best} most likely ({100 * p:.1f} %); {right} is right. "
-        f"In at least nine of ten of {record['others']} other test stories it has right: "
-        f"{', '.join(learned) or 'nothing'}. In fewer: {', '.join(missing) or 'nothing'}.",
-        2.3,
-    )
+    lists = (", ".join(some) or "nothing" for some in (learned, missing))
+    begin = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
+    figure = Figure(sentence("steps", *begin, record["others"], *lists), 2.3)
     told = {
         f"right in {record['others']} other test stories": list(shares.items()),
         f"next word after “... {' '.join(before.split()[-2:])}”": words,
