@@ -1,4 +1,4 @@
-"""What a control and its stored picture both say is in one table, words.json; test_controls.py compares what they say."""
+"""What a control and its stored picture both say is in one table, words.json; test_controls.py compares the two."""
 
 import json
 import re

@@ -4,11 +4,9 @@ What comes out is tested by `make test-browser`, in tests/pages/browser/test_sit
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -25,7 +23,6 @@ from packaging.requirements import Requirement
 from tests.pages.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
-from tests.times import HUNG
 from tfm_lib.ask.quiz import mathml, quiz, quiz_data
 from tfm_lib.show.live import ON_PAGES
 
@@ -179,54 +176,13 @@ def test_every_lesson_can_become_a_page(path):
                 mathml(token["raw"], token["type"] == "block_math")
 
 
-def site_group() -> set[str]:
-    """The packages of pyproject's group `site`."""
+def test_make_looks_for_what_the_group_site_brings_and_publishes_what_it_writes():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return {Requirement(need).name for need in project["dependency-groups"]["site"]}
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
-def test_make_says_what_conda_does_not_bring(tmp_path):
-    for name in ("Makefile", "environment.yml", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    python = tmp_path / "tfm-course/bin/python"  # a conda environment in which a module is missing
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$@" >> asked\nexit 1\n')
-    python.chmod(0o755)
-    for name in ("tfm-course/.tfm-installed", "uv"):
-        (tmp_path / name).touch()
-    shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
-    result = subprocess.run(
-        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=HUNG
-    )
-    assert result.returncode != 0
-    assert result.stdout == (
-        f"The web pages need more than conda brings: ./uv pip install --python {python} --group site\n"
-    ), result.stderr
-    [asked] = (tmp_path / "asked").read_text().splitlines()
-    assert set(asked.replace("_", "-").split("[1:])))")[1].split()) == site_group()
-
-
-def workflow(name: str) -> dict[str, Any]:
-    return yaml.safe_load((ROOT / ".github/workflows" / name).read_text(encoding="utf-8"))
-
-
-def commands(job: dict[str, Any]) -> list[str]:
-    return [step["run"] for step in job["steps"] if "run" in step]
-
-
-def test_pages_are_published_as_make_site_writes_them():
-    jobs = workflow("pages.yml")["jobs"]
-    assert any(command.startswith("make site") for command in commands(jobs["build"]))
-    [upload] = [step for step in jobs["build"]["steps"] if "upload-pages-artifact" in step.get("uses", "")]
-    assert upload["with"] == {"path": "site"}
-    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {
-        "pages": "write",
-        "id-token": "write",
-    }
-
-
-def test_the_browser_has_a_job_of_its_own():
-    run = commands(workflow("test.yml")["jobs"]["browser"])
-    assert any("playwright install --with-deps chromium" in command for command in run)
-    assert run[-1].startswith("make test-browser")
+    group = {Requirement(need).name for need in project["dependency-groups"]["site"]}
+    needed = re.findall(r"^PAGES_NEED := (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[0]
+    assert set(needed.replace("_", "-").split()) == group
+    jobs = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))["jobs"]
+    steps = jobs["build"]["steps"]
+    assert any(step.get("run", "").startswith("make site") for step in steps)
+    [upload] = [step for step in steps if "upload-pages-artifact" in step.get("uses", "")]
+    assert upload["with"] == {"path": "site"} and jobs["publish"]["needs"] == "build"

@@ -6,7 +6,6 @@ are where they are defined, is in test_symbols.py.
 
 import math
 import re
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
@@ -21,7 +20,6 @@ from tests.pages.test_symbols import LETTERS, LIBRARIES, NAMES, SHORT, code, lib
 from tfm_lib.attention import MultiHeadAttention, attention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.masks import causal_mask, length_mask
-from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import names as pretrained
 
 OURS, TORCH, BART, D2L = LIBRARIES
@@ -93,22 +91,6 @@ def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 @holds
-def sizes_of_torch() -> None:
-    terms = ("D", WIDTH, "encoder layer", "decoder layer")
-    with warnings.catch_warnings():  # with norm_first it says that its fast path is off
-        warnings.simplefilter("ignore", UserWarning)
-        options = words(TORCH, "nn.Transformer", {term: SIZES[term] for term in terms} | {"pre-norm": True})
-        model = nn.Transformer(nhead=4, **options)
-    assert (len(model.encoder.layers), len(model.decoder.layers)) == (2, 3)
-    layer = model.encoder.layers[0]
-    assert layer.norm_first and layer.linear1.weight.shape == (40, 24)
-    heads = thing("multi-head attention", TORCH)(24, **words(TORCH, "nn.MultiheadAttention", {"H": 4}))
-    assert (heads.num_heads, part(heads, HEAD_WIDTH, TORCH)) == (4, 6)
-    table = thing("embedding", TORCH)(embedding_dim=24, **words(TORCH, "nn.Embedding", {"V": 31, "padding": 3}))
-    assert table.weight.shape == (31, 24) and not table.weight[3].any() and table.weight[4].any()
-
-
-@holds
 def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> None:
     for term in (*SIZES, *IDS, "dropout"):
         ours = word(term, OURS, "model.TransformerConfig")
@@ -123,23 +105,6 @@ def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> Non
     causal = word("causal mask", BART, "BartAttention")
     layer = part(model.model, "decoder", BART).layers[0]
     assert getattr(layer.self_attn, causal) and not getattr(layer.encoder_attn, causal)
-
-
-@holds
-def ids_mean_padding_start_and_end() -> None:
-    """The first thing that is read is the start, the end ends the text, and padding is not read."""
-    config = TransformerConfig(**words(OURS, "model.TransformerConfig", SIZES | IDS), logits_bias=True)
-    ours: Any = randomize(Transformer(config)).eval()
-    theirs = library(BART)[0].BartForConditionalGeneration(bart_config()).eval()
-    src = torch.tensor([[7, 8, 9], [7, 8, 3]])
-    assert torch.equal(ours.encode(src), ours.encode(src, (src != 3)[:, None, None]))
-    seen: list[torch.Tensor] = []
-    ours.decoder.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    with torch.no_grad():
-        ours.output.bias[5], theirs.final_logits_bias[0, 5] = 1e4, 1e4
-    assert thing("greedy decoding", OURS)(ours, src, 6).tolist() == [[5], [5]] and seen[0].tolist() == [[4], [4]]
-    output = theirs.generate(src, attention_mask=(src != 3).long(), do_sample=False, num_beams=1, max_new_tokens=6)
-    assert output.tolist() == [[4, 5], [4, 5]]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -266,24 +231,6 @@ def functions_of_d2l() -> None:
     encoder, decoder = nn.Identity(), nn.Identity()
     decoder.init_state, decoder.forward = (lambda memory: memory), (lambda tgt, memory: [(tgt, memory)])
     assert library(D2L)[0].EncoderDecoder(encoder, decoder)(**batch) == (2, 1)
-
-
-@holds
-def losses() -> None:
-    logits, labels = torch.randn(2, 3, 9), torch.tensor([[1, 2, 3], [4, 0, 0]])
-    loss, values = thing("loss", OURS), {"logits": logits.flatten(0, 1), "labels": labels.flatten()}
-    smooth = words(OURS, "learning.training.sequence_loss", {"label smoothing": 0.2})
-    theirs = words(TORCH, "F.cross_entropy", values | {"label smoothing": 0.2})
-    assert same(loss(logits, labels, 0, **smooth), thing("loss", TORCH)(**theirs, ignore_index=0))
-
-
-@holds
-def losses_of_d2l_count_padding() -> None:
-    theirs = library(D2L)[0].Seq2Seq(None, None, lr=0.1, **words(D2L, "Seq2Seq", {"padding": 0}))
-    ours, other, logits = thing("loss", OURS), part(theirs, "loss", D2L), torch.randn(2, 3, 9)
-    full, padded = torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[1, 2, 3], [4, 0, 0]])
-    assert same(ours(logits, full, 0), other(logits, full)) and not same(ours(logits, padded, 0), other(logits, padded))
-    assert "counts padding, too" in ROWS["loss"][D2L]
 
 
 @holds

@@ -128,12 +128,3 @@ def test_every_box_is_pressed_by_a_finger_and_leads_to_its_lesson(show, folder, 
         assert link.inner_text() == f"explained in lesson {box.lesson[:2]}"
         assert (ROOT / "notebooks" / f"{box.lesson}.ipynb").is_file()
         assert (link.get_attribute("target") == "_blank") == (ending == ".ipynb")  # no kernel is left by a click
-
-
-def test_the_encoder_is_on_the_left_above_the_story(show):
-    root, places = show(control()), {}
-    for label in ("Memory", "Softmax", "↑ story", "↑ summary so far"):
-        box = root.locator("svg text", has_text=label).first.bounding_box()
-        places[label] = box["x"] + box["width"] / 2
-    left, right = places["↑ story"], places["↑ summary so far"]
-    assert left < right and abs(places["Memory"] - left) < 5 and abs(places["Softmax"] - right) < 5

@@ -24,18 +24,6 @@ def flops(function, *arguments, **options) -> int:
     return counter.get_total_flops()
 
 
-def test_the_parts_are_those_of_a_hand_count():
-    config = TransformerConfig(vocab_size=10, d_model=4, num_heads=2, d_ff=6, num_decoder_layers=1)
-    assert multiplications(config, source=5, past=2, new=1) == {
-        "story's keys and values": 0,
-        "other projections": 6 * 4 * 4,  # query, key, value, output; query, output
-        "scores": (3 + 5) * 4,  # 3 keys of the text, 5 of the story, of width 2 in 2 heads each
-        "mixtures": (3 + 5) * 4,
-        "feed-forward": 2 * 4 * 6,
-        "output": 4 * 10,
-    }
-
-
 def another_model() -> Transformer:
     sizes = {"d_model": 12, "num_heads": 3, "d_ff": 20, "num_encoder_layers": 1, "num_decoder_layers": 3}
     return Transformer(TransformerConfig(vocab_size=30, **sizes)).eval()

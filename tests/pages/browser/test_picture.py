@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.pages.browser.reader import drag, pick, shown
-from tfm_lib.data.pictures import SHAPES, SIDE, SIZES, Shape, draw
+from tfm_lib.data.pictures import SIDE, SIZES, Shape, draw
 from tfm_lib.pretrained.pictures import describe, pictures_model
 from tfm_lib.show.picture_control import SHOWN, picture_control
 from tfm_lib.writing.tracing import record_attention
@@ -76,12 +76,3 @@ def test_it_is_dragged_by_mouse_and_keys_and_stays_within_the_picture(show):
     for key in (*["ArrowRight"] * 5, "ArrowUp"):
         root.page.keyboard.press(key)
     computes(root, x=SIDE - SIZES["big"], y=8)
-
-
-def test_its_static_form_says_what_the_model_says():
-    state = {**SHOWN._asdict(), "layer": 2, "head": 0, "word": 3, "gate": 1.0}
-    _, chances, weights = expected(state, False)
-    best = int(weights[1:].argmax())
-    assert f"It says “{SHAPES[int(chances.argmax())]}”" in repr(picture_control())
-    assert f"row {best // 4 + 1}, column {best % 4 + 1}" in repr(picture_control())
-    assert f"it writes “{expected(state, True)[0]}”" in repr(picture_control(describes=True))

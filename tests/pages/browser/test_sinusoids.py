@@ -1,6 +1,5 @@
 """The control of lesson 04 computes and draws the sinusoids of tfm_lib."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ PIXELS = """canvas => [canvas.width, canvas.height,
 MIDDLES = """root => [...root.querySelectorAll("[transform] > circle + *, [transform] > rect")].filter(
         e => e.previousSibling?.matches?.("circle[style*=transparent]"))
     .map(e => e.getBoundingClientRect()).map(({x, y, width, height}) => [x + width / 2, y + height / 2])"""
-AXES = "root => [...root.querySelectorAll('text.tfm-quiet')].map(e => e.textContent).filter(e => !/hand/.test(e))"
 
 
 def turn_to(root: Any, width: int, position: int, offset: int) -> dict:
@@ -88,17 +86,3 @@ def test_rows_and_offset_can_be_dragged_as_far_as_they_go(show, viewport):
     assert drag_handle(0, 0, 500 * row) == (70, 3)
     assert drag_handle(1, 0, -500 * row) == (70, -30)
     assert drag_handle(2, 500 * column, 0) == (70, 30)
-
-
-def test_no_axis_moves(show):
-    """The share of the product, not the product, is drawn: its axis holds for all widths."""
-    root, axes = show(sinusoid_control()), []
-    for width in (16, 128):
-        state = turn_to(root, width, 40, 5)
-        axes.append([text for text in root.evaluate(AXES) if text != str(width - 1)])
-        points = root.locator("polyline").get_attribute("points").split(", ")
-        heights = [float(point.split()[1]) for point in points]
-        share = (heights[0] - 144) / (14 - 144)
-        assert share == pytest.approx(state["products"][0] / (width / 2), abs=1e-9)
-        assert math.isclose(heights[REACH], 14)
-    assert axes[0] == axes[1]

@@ -342,15 +342,6 @@ def test_a_reader_who_goes_by_keyboard_sees_where(tab):
         assert "solid 2px" in outline, focused.evaluate("element => element.outerHTML")
 
 
-def test_tables_of_long_names_fit_a_desktop(tab):
-    page = tab()
-    page.goto("docs/symbols.html")
-    tables = page.locator(".table-wrapper").all()
-    beyond = [table.evaluate("table => table.scrollWidth - table.clientWidth") for table in tables]
-    assert len(beyond) == 4 and max(beyond) <= 0
-    assert page.locator("article code", has_text="torch.nn.functional").count(), "a name is a word as before"
-
-
 def test_what_is_wider_than_a_phone_scrolls_by_keyboard(tab):
     page = tab(PHONE)
     for path, wide in (
