@@ -151,16 +151,9 @@ def test_the_pairs_of_the_table_are_those_of_the_masks():
 
 
 def test_the_page_tells_the_sizes_of_the_picture():
-    number = r"(\d+)"
-    sizes_of_page = re.search(
-        rf"\*l\* is {number}, \*L\* and \*M\* are {number}, windows reach {number} to either side, "
-        rf"\*g\* is {number} and \*r\* is {number}\.",
-        FLAT,
-    )
-    sizes = ("STRIDE", "SEGMENT", "NEAR", "GLOBAL", "RANDOM")
-    assert sizes_of_page and [int(size) for size in sizes_of_page.groups()] == [
-        getattr(landscape, size) for size in sizes
-    ]
+    segment, reach = landscape.SEGMENT, f"windows reach {landscape.NEAR} to either side"
+    chosen = f"*g* is {landscape.GLOBAL} and *r* is {landscape.RANDOM}."
+    assert f"*l* is {landscape.STRIDE}, *L* and *M* are {segment}, {reach}, {chosen}" in FLAT
     assert f"hashes random vectors into {landscape.BUCKETS} buckets" in FLAT
     assert f"with {landscape.POSITIONS} positions" in FLAT and landscape.STRIDE**2 == landscape.POSITIONS
 
@@ -208,18 +201,19 @@ def number(cell: str) -> int:
     return int(cell.replace(",", ""))
 
 
-def pencil(row: dict[str, str]) -> int:
-    """The weights by the formulas of the page, PaLM's by what the page says of it."""
-    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
+def sizes(name: str) -> tuple[int, int, int, int]:
+    """The widths of a model: of its vectors, of its feed-forward network, how many heads, and how wide."""
+    row = SIZES[name]
     heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
-    a, layers = heads * width, [number(stack) for stack in row["layers"].split(" + ")]
-    if "PaLM" in row["model"]:
-        weights = layers[0] * (2 * d * a + 2 * d * width + 3 * d * d_ff)
-    else:
-        weights = layers[0] * (4 * d * a + 2 * d * d_ff)
-    if len(layers) > 1:
-        weights += layers[1] * (8 * d * a + 2 * d * d_ff)
-    return weights + (number(row["*V*"]) + number(row["*P*"])) * d
+    return number(row["*d*"]), number(row[r"$d_\text{ff}$"]), heads, width
+
+
+def pencil(name: str) -> int:
+    """The weights by the formulas of the page, PaLM's by what the page says of it."""
+    row, (d, d_ff, heads, width) = SIZES[name], sizes(name)
+    a, (layers, *more) = heads * width, [number(stack) for stack in row["layers"].split(" + ")]
+    layer = 2 * d * a + 2 * d * width + 3 * d * d_ff if name == "PaLM" else 4 * d * a + 2 * d * d_ff
+    return layers * layer + sum(more) * (8 * d * a + 2 * d * d_ff) + (number(row["*V*"]) + number(row["*P*"])) * d
 
 
 def amount(cell: str) -> float:
@@ -232,8 +226,8 @@ def test_the_pencil_gives_what_the_table_says(name):
     cell = SIZES[name]["by pencil"]
     digits = len(cell.split()[0].partition(".")[2])
     unit = amount(f"1 {cell.split()[1]}")
-    assert f"{pencil(SIZES[name]) / unit:,.{digits}f}" == cell.split()[0]
-    assert amount(SIZES[name]["published"]) == pytest.approx(pencil(SIZES[name]), rel=0.03)
+    assert f"{pencil(name) / unit:,.{digits}f}" == cell.split()[0]
+    assert amount(SIZES[name]["published"]) == pytest.approx(pencil(name), rel=0.03)
 
 
 def test_the_short_formulas_are_those_of_our_layers():
@@ -246,9 +240,7 @@ def test_the_short_formulas_are_those_of_our_layers():
 
 
 def test_how_much_wider_t5_is_inside_than_its_vectors():
-    row = SIZES["T5-11B"]
-    heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
-    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
+    d, d_ff, heads, width = sizes("T5-11B")
     assert f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide" in FLAT
 
 
@@ -273,7 +265,7 @@ def test_biases_and_norms_are_less_than_half_a_percent():
     millions = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
     assert f"have {millions} million parameters: less than half a percent more" in FLAT
     for name, count in counts.items():
-        assert 0 < count / pencil(SIZES[name]) - 1 < 0.005
+        assert 0 < count / pencil(name) - 1 < 0.005
 
 
 def test_the_growth_in_the_prose_is_that_of_the_table():

@@ -117,26 +117,27 @@ def test_a_page_says_what_cannot_be_done_on_it():
     assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
 
 
+def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
+    """The HTML of a cell's control, and the data in it."""
+    html = cell.outputs[-1].data["text/html"]
+    return html, json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
+
+
 def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
     output = picture("It is turned.")
     output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}
     *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
-    stored, control = cell.outputs
-    assert ON_PAGES not in stored.data and "image/png" in stored.data
-    html = control.data["text/html"]
+    html, about = control_of(cell)
+    assert ON_PAGES not in cell.outputs[0].data and "image/png" in cell.outputs[0].data
     assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
-    data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
-    about = json.loads(data)
     assert about == {"name": "turn", "data": {"z": "</script>", "a": 1}, "weights": []}
     assert list(about["data"]) == ["z", "a"]  # in the order in which they were given
 
 
 def test_a_quiz_on_a_page_has_its_questions():
     stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
-    cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))[2]
-    html = cell.outputs[-1].data["text/html"]
-    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
-    assert about["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
+    *_, cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))
+    assert control_of(cell)[1]["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():

@@ -7,7 +7,6 @@ are where they are defined, is in test_symbols.py.
 import math
 import re
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +27,7 @@ CHECKS: list[Callable[[], None]] = []
 WIDTH = "feed-forward network, width"
 HEAD_WIDTH = next(row["letter"] for row in LETTERS if "one head" in row["counts"])
 SIZES = {"V": 31, "D": 24, "H": 4, WIDTH: 40, "encoder layer": 2, "decoder layer": 3}
-IDS = {"padding": 3, "start sign": 4, "end sign": 5}
+SIZES |= {"padding": 3, "start sign": 4, "end sign": 5}
 X, MEMORY = (torch.randn(2, length, 24, generator=torch.Generator().manual_seed(length)) for length in (5, 7))
 
 
@@ -72,7 +71,7 @@ def part(module: nn.Module, term: str, column: str, place: int = 0) -> Any:
 
 
 def bart_config(**options: Any) -> Any:
-    sizes = words(BART, "BartConfig", SIZES | IDS | {"dropout": 0.0})
+    sizes = words(BART, "BartConfig", SIZES | {"dropout": 0.0})
     fixed = dict(bos_token_id=0, forced_eos_token_id=None, activation_function="relu", max_position_embeddings=32)
     fixed |= dict(decoder_attention_heads=4, decoder_ffn_dim=40, attn_implementation="eager")
     return library(BART)[0].BartConfig(**sizes, **fixed, **options)
@@ -92,7 +91,7 @@ def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 @holds
 def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> None:
-    for term in (*SIZES, *IDS, "dropout"):
+    for term in (*SIZES, "dropout"):
         ours = word(term, OURS, "model.TransformerConfig")
         assert word(term, BART, "BartConfig") in pretrained.SIZES[ours], term
     attention_of_bart = thing("multi-head attention", BART)(24, 4)
@@ -231,14 +230,6 @@ def functions_of_d2l() -> None:
     encoder, decoder = nn.Identity(), nn.Identity()
     decoder.init_state, decoder.forward = (lambda memory: memory), (lambda tgt, memory: [(tgt, memory)])
     assert library(D2L)[0].EncoderDecoder(encoder, decoder)(**batch) == (2, 1)
-
-
-@holds
-def the_decoder_reads_labels_that_are_shifted() -> None:
-    batch = import_module("tfm_lib.data.batches").Batch.of([[7, 8]], [[9, 10]], 3, 4, 5)
-    read, labels = (getattr(batch, word(term, OURS, "data.batches.Batch")) for term in ("shift", "labels"))
-    assert (read.tolist(), labels.tolist()) == ([[4, 9, 10]], [[9, 10, 5]])
-    assert torch.equal(thing("shift", BART)(labels, 3, 4), read)
 
 
 @holds

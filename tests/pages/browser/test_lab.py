@@ -14,11 +14,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
 from urllib.parse import quote, urlparse
-from urllib.request import Request, urlopen
 
 import pytest
+import requests
 
 from tests.pages.browser.reader import pictures, words
 from tests.proof import cells
@@ -35,7 +34,7 @@ WINDOW = {"width": 1300, "height": 2500}
 STARTING, RUNNING, ANSWERING = HUNG, HUNG, 300  # seconds to wait for JupyterLab, for a lesson, for an answer
 GOAL = 50  # milliseconds until a control answers in which a model computes
 # All cells are in the page, also those out of sight.
-SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}
+SETTINGS = "config/lab/user-settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
 # The functions of the package that return something live; a cell that calls one shows a control.
 PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/**/*.py"))
 LIVE = re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live\w*:", PACKAGE, re.MULTILINE)
@@ -60,20 +59,15 @@ class Lab(NamedTuple):
     token: str
     folder: Path
 
-    def ask(self, path: str, method: str = "GET") -> bytes:
+    def ask(self, path: str, method: str = "GET") -> requests.Response:
         """What its server answers."""
-        with urlopen(Request(f"{self.url}/api/{path}?token={self.token}", method=method), timeout=ANSWERING) as answer:
-            return answer.read()
+        return requests.request(method, f"{self.url}/api/{path}?token={self.token}", timeout=ANSWERING)
 
     def answers(self) -> bool:
         try:
-            return bool(self.ask("status"))
-        except URLError:
+            return self.ask("status").ok
+        except requests.ConnectionError:
             return False
-
-    def shut_kernels(self) -> None:
-        for kernel in json.loads(self.ask("kernels")):
-            self.ask(f"kernels/{kernel['id']}", "DELETE")
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +75,8 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     """JupyterLab as `make lab` starts it, on copies, with nothing of the settings of whoever runs the tests."""
     home, token = tmp_path_factory.mktemp("lab"), secrets.token_hex()
     add_lessons(home / "lessons")
-    for name, settings in SETTINGS.items():
-        file = home / f"config/lab/user-settings/@jupyterlab/{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(settings))
+    (home / SETTINGS).parent.mkdir(parents=True)
+    (home / SETTINGS).write_text('{"windowingMode": "none"}')
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "IPYTHONDIR": "ipython"}
     own = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
     with socket.socket() as free:
@@ -122,7 +114,8 @@ def page(browser, lab) -> Iterator:
         context.route("**/*", ask)
         context.set_default_timeout(1000 * STARTING)
         yield context.new_page()
-    lab.shut_kernels()
+    for kernel in lab.ask("kernels").json():
+        lab.ask(f"kernels/{kernel['id']}", "DELETE")
     assert asked == []
 
 
