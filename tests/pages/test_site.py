@@ -42,11 +42,11 @@ def test_the_pages_know_their_address_once_the_repository_has_one(tmp_path):
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "docs/conf.py", tmp_path / "docs")
     (tmp_path / "pyproject.toml").write_text('[tool.course]\nrepository = "https://github.com/Ann-Lee/course"\n')
-    made = runpy.run_path(str(tmp_path / "docs/conf.py"))
-    made["made"].cleanup()
-    assert made["html_baseurl"] == "https://ann-lee.github.io/course/"
-    assert made["myst_substitutions"]["course"] == "[the course](https://github.com/Ann-Lee/course)"
-    assert made["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
+    settings = runpy.run_path(str(tmp_path / "docs/conf.py"))
+    settings["generated"].cleanup()
+    assert settings["html_baseurl"] == "https://ann-lee.github.io/course/"
+    assert settings["myst_substitutions"]["course"] == "[the course](https://github.com/Ann-Lee/course)"
+    assert settings["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
 
 
 def source_names() -> set[str]:
