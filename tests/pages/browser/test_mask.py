@@ -1,14 +1,17 @@
-"""The mask builder of lesson 02 weighs as tfm_lib.masks does, whatever mask a reader builds."""
+"""The mask builder of lesson 02 weighs as tfm_lib.masks does; the prefix of lesson 16 shows the mask of its lesson."""
 
 from itertools import product
 
 import pytest
 import torch
 
-from tests.pages.browser.reader import is_wider_than, shown, words
+from benchmarks.families import prefix_mask
+from tests.pages.browser.reader import is_wider_than, pick, shown, slide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
 from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.prefix_control import ARTICLE, prefix_control
+from tfm_lib.show.prefix_control import WORDS as TOKENS
 
 pytestmark = pytest.mark.browser
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -129,3 +132,17 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
     shares = {1: "at nothing but “0”, with weight 1.00.", 8: "alike, with weight 0.13 each.", 10: "weight 0.10 each."}
     assert shares[count] in words(root)
+
+
+def test_every_prefix_shows_its_mask_and_a_row_is_read(show):
+    root = show(prefix_control())
+    for prefix in range(len(TOKENS) + 1):
+        state = slide(root, prefix)
+        assert torch.equal(torch.tensor(state["mask"]), prefix_mask(len(TOKENS), torch.tensor([prefix]))[0, 0])
+        assert state["asked"] == len(TOKENS) - max(1, prefix)
+        assert ("GPT" in words(root), "BERT" in words(root)) == (prefix == 0, prefix == len(TOKENS))
+    pick(root, "the article")
+    root.get_by_label("what “hit” sees").press("Enter")
+    assert f"“hit”, at place 3, sees {ARTICLE} of {len(TOKENS)} tokens" in words(root)
+    pick(root, "GPT")
+    assert f"“hit”, at place 3, sees 3 of {len(TOKENS)} tokens" in words(root)

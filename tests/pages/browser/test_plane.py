@@ -1,14 +1,15 @@
-"""The plane of lesson 01: a query is dragged among keys, and what it says and draws is attention as in tfm_lib."""
+"""The controls of lesson 01: a query among keys is weighed as in tfm_lib, and a softmax as in torch."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 
-from tests.pages.browser.reader import on_both_screens, shown, words
+from tests.pages.browser.reader import on_both_screens, shown, slide, words
 from tfm_lib.attention import attention_weights
-from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys
+from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys, softmax_temperature
 
 pytestmark = pytest.mark.browser
 PRODUCT, DISTANCE = "dot product / √2", "minus distance² / 2"
@@ -96,3 +97,13 @@ def test_no_label_covers_another_or_a_disc_or_a_mark(show, crowd):
         for place in ((1, 1.5), (3.5, 2.5), (2, 0), (0, 0), (-3, 0.5), (-4, -4), (3, 4)):
             move_to(root, *place)
             assert root.evaluate(COVERED) == [], f"query at {place}"
+
+
+def test_temperature_and_width_of_the_softmax(show):
+    vectors, root = torch.randn(1024, 9, generator=torch.Generator().manual_seed(0)).T, show(softmax_temperature())
+    for step, place, divide in ((0, 0, True), (40, 5, True), (20, 5, False), (3, 2, False)):
+        root.locator("input[type=checkbox]").set_checked(divide)
+        d, state = (1, 4, 16, 64, 256, 1024)[place], slide(root, step, place)
+        scores = vectors[1:, :d] @ vectors[0, :d] / 10 ** ((step - 20) / 20) / (math.sqrt(d) if divide else 1)
+        assert torch.allclose(torch.tensor(state["scores"]), scores, rtol=1e-3, atol=1e-4)
+        assert torch.allclose(torch.tensor(state["weights"]), scores.softmax(0), atol=1e-3)
