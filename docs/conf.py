@@ -28,11 +28,11 @@ myst_enable_extensions = ["dollarmath", "amsmath", "substitution"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
-# What is made for the pages, and lives no longer than the run that copies it: the font and the map.
-made = tempfile.TemporaryDirectory(prefix="course-pages-")
-pages_made = made.name
+# What is written for the pages, and lives no longer than the run that copies it: the font and the map.
+generated = tempfile.TemporaryDirectory(prefix="course-pages-")
+pages_files = generated.name
 templates_path = ["_templates"]
-html_static_path = ["_static", made.name]
+html_static_path = ["_static", generated.name]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["course.css"]
 html_js_files = ["keyboard.js", "contents.js", "roots.js"]

@@ -6,7 +6,7 @@ from torch import Tensor
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import Live, minus, percent
+from tfm_lib.show.control import Live, minus, percent, sentence
 from tfm_lib.show.figure import DIVERGING, INK, SEQUENTIAL, Figure, style
 from tfm_lib.show.model_boxes import Box, Columns, boxes, draw_boxes, layer_of
 from tfm_lib.show.newsdesk import read_story
@@ -99,10 +99,10 @@ def _reading(opened: Box, rows: list[str], keys: list[str], values: Tensor, row:
     """A number of the tensor in words, as the control says it."""
     at, value = f"“{rows[row]}”, position {row}", values[row, column].item()
     if opened.role == "attention":
-        return f"At {at}, the mean of the heads gives “{keys[column]}”, position {column}, the weight {value:.2f}."
+        return sentence("at weight", at, "the mean of the heads", f"“{keys[column]}”", column, f"{value:.2f}")
     if opened.name == "output":
-        return f"Behind {at}, “{keys[column]}” has the logit {minus(value)}."
+        return sentence("at logit", at, f"“{keys[column]}”", minus(value))
     if opened.name == "softmax":
-        return f"Behind {at}, “{keys[column]}” has the probability {percent(value)}."
+        return sentence("at probability", at, f"“{keys[column]}”", percent(value))
     length = values.norm(dim=-1).mean()
-    return f"At {at}, column {column} holds {minus(value)}. A vector is {length:.1f} long on average."
+    return sentence("at column", at, column, minus(value), f"{length:.1f}")

@@ -4,7 +4,7 @@ import torch
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import Live, minus
+from tfm_lib.show.control import Live, minus, percent, sentence
 from tfm_lib.show.figure import MEANING, QUIET, Figure, style
 from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.weights import model_control
@@ -31,19 +31,15 @@ def beam_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Live
     goes_on = (~ends).nonzero()[:WIDTH, 0].tolist()
     words, totals, probs = vocabulary.pieces(best.indices), best.values.tolist(), best.values.exp().tolist()
     fates = [f"→ beam {goes_on.index(rank) + 1}" if rank in goes_on else "✗ dropped" for rank in range(2 * WIDTH)]
-    ended = "No text has ended."
+    ended = sentence("beam, none has ended")
     if ends.any():
         rank = int(ends.nonzero()[0])
         fates[rank] = "■ has ended" if rank < WIDTH else "✗ ends too low"
         if rank < WIDTH:
-            ended = f"One text has ended, “”, with a score of {minus(totals[rank])}."
+            ended = sentence("beam, ended", "One text has ended,", "“”", minus(totals[rank]))
     first = goes_on[0]
-    figure = Figure(
-        f"Step 1 continues one beam, the empty text. Of the {2 * WIDTH} best continuations {WIDTH} go on, first "
-        f"“{words[first]}”: its last word has a probability of {100 * probs[first]:.1f} %, and the text a total of "
-        f"{minus(totals[first])}. {ended}",
-        2.1,
-    )
+    begin = 1, "one beam, the empty text", 2 * WIDTH, WIDTH, "go", f"“{words[first]}”"
+    figure = Figure(sentence("beam", *begin, percent(probs[first]), minus(totals[first]), ended), 2.1)
     axes = figure.subplots()
     colors = [MEANING["aside" if fate.startswith("✗") else "chosen"].color for fate in fates]
     axes.barh(range(2 * WIDTH), probs, color=colors)

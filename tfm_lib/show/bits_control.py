@@ -1,6 +1,6 @@
 """The shipped summarizer with fewer bits a weight: turn them, and see bytes, quality and a headline."""
 
-from tfm_lib.show.control import Live, control, load_record, percent
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 
 RECORD = "benchmarks/compressing.json"
@@ -17,12 +17,8 @@ def bits_control() -> Live:
     record = load_record(RECORD)
     points = [{name: row[name] for name in ("bits", "per", "bytes", "exact", "headline")} for row in record["bits"]]
     chosen = next(point for point in points if (point["bits"], point["per"]) == (BITS, PER))
-    figure = Figure(
-        f"With {BITS} bits and a step for each {PER}, the file has {chosen['bytes']:,} bytes, and "
-        f"{percent(chosen['exact'])} of {record['stories']} headlines are exactly right. "
-        f"One of them reads “{chosen['headline']}”.",
-        2.8,
-    )
+    share, size = percent(chosen["exact"]), f"{chosen['bytes']:,}"
+    figure = Figure(sentence("bits", BITS, PER, size, share, record["stories"], chosen["headline"]), 2.8)
     axes = figure.subplots()
     for per, look in LOOKS.items():
         line = [point for point in points if point["per"] == per]

@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from tfm_lib.show.control import Live, control, load_record, percent
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, SEQUENTIAL, Figure, style
 
 RECORD = "benchmarks/copying_digits.json"
@@ -30,11 +30,7 @@ def bottleneck_control() -> Live:
     right = [model["whole"][at] for model in models]
     shares = ", ".join(f"{name} {percent(share)}" for name, share in zip(MODELS, right, strict=True))
     wrote = ", ".join(f"{model['name']} {model['wrote'][at]}" for model in models)
-    figure = Figure(
-        f"Strings of {BEGIN} digits that are repeated without a mistake: {shares}. Hearing {strings[at]}, "
-        f"they write: {wrote}. The {LOOKS} has, on average, {on_it:.0f} % of its weight on the digit that it writes.",
-        2.5,
-    )
+    figure = Figure(sentence("bottleneck", BEGIN, shares, strings[at], wrote, LOOKS, f"{on_it:.0f}"), 2.5)
     bars, grid = figure.subplots(1, 2)
     bars.barh(MODELS, right, color=MEANING["training"].color)
     for row, share in enumerate(right):

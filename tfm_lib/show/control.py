@@ -10,7 +10,7 @@ from traitlets import Bool, Bytes, Dict, Unicode
 
 from tfm_lib.lessons import course_file
 from tfm_lib.show.live import ON_PAGES, Live
-from tfm_lib.show.scripts import CSS, widget_module
+from tfm_lib.show.scripts import CSS, SENTENCES, widget_module
 
 if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has none
     from tfm_lib.show.figure import Figure
@@ -61,6 +61,17 @@ def load_record(name: str) -> dict[str, Any]:
     """What a benchmark has written to the file of that name."""
     found: dict[str, Any] = json.loads(course_file(name).read_text(encoding="utf-8"))
     return found
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    sentences: dict[str, str] = json.loads(SENTENCES.read_text(encoding="utf-8"))
+    return sentences
+
+
+def sentence(name: str, *values: object) -> str:
+    """What a control and its stored picture both say, by the table that both read: js/words.json."""
+    return _sentences()[name].format(*values)
 
 
 def minus(number: float) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 from tfm_lib.data import newsroom
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
+from tfm_lib.show.control import sentence
 from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure
 
 KINDS = {
@@ -78,7 +79,7 @@ def not_in_story(story: str, summary: Sequence[str]) -> str:
     in_story = {*words, *(DIGITS.get(word) for word in words)}
     names = story_tokens(" ".join(name for names in KINDS.values() for name in names).lower())
     invented = [word for word in dict.fromkeys(summary) if word in {*names, *DIGITS.values()} - in_story]
-    return f" The story has no {quoted_list(invented)}." if invented else ""
+    return sentence("not in story", quoted_list(invented)) if invented else ""
 
 
 def quoted_list(words: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfm_lib.show.control import Live, control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import MASK, Figure, style
 from tfm_lib.show.mask_control import draw_cells
 from tfm_lib.show.plots import mark_pairs
@@ -17,11 +17,8 @@ def prefix_control() -> Live:
     """Turn the prefix, and see who sees whom, and how often the next word can be asked for."""
     places = np.arange(len(WORDS))
     mask = (places < ARTICLE) | (places <= places[:, None])  # (T, T)
-    figure = Figure(
-        f"Prefix {ARTICLE} of {len(WORDS)}, the article: “{WORDS[QUERY]}”, at place {QUERY + 1}, sees "
-        f"{mask[QUERY].sum()} of {len(WORDS)} tokens. Asked for: the next word, {len(WORDS) - ARTICLE} times.",
-        3.4,
-    )
+    begin, task = (ARTICLE, len(WORDS), ", the article"), sentence("prefix, asked", len(WORDS) - ARTICLE)
+    figure = Figure(sentence("prefix", *begin, WORDS[QUERY], QUERY + 1, mask[QUERY].sum(), len(WORDS), task), 3.4)
     axes = figure.subplots()
     draw_cells(axes, WORDS, mask, MASK, 0.26)
     mark_pairs(axes, mask, 5, 0.8)

@@ -13,6 +13,7 @@ from pathlib import Path
 JS = Path(__file__).with_name("js")
 MODEL = (JS / "model.js", JS / "decoding.js")
 CSS = JS / "control.css"
+SENTENCES = JS / "words.json"  # what controls and their stored pictures say, by name
 TOP_LEVEL = re.compile(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", re.MULTILINE)
 COMMENT = re.compile(r"(?m)^ *(?://.*|/\*.*?\*/|\*.*)$")
 DECLARED = re.compile(r"^(?:async )?(?:function\*?|class) (\w+)", re.MULTILINE)
@@ -63,7 +64,8 @@ def weights_script(name: str, checkpoint: Path) -> str:
 
 
 def _joined(files: Sequence[Path]) -> str:
-    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return f"const SENTENCES = {SENTENCES.read_text(encoding='utf-8')};\n{source}" if "SENTENCES" in source else source
 
 
 def _declared(source: str) -> str:

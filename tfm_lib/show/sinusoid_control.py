@@ -7,7 +7,7 @@ from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.show.control import Live, control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
 
 REACH, POSITIONS = 30, 101  # so far does an offset go to both sides; rows of the table
@@ -25,12 +25,8 @@ def sinusoid_control() -> Live:
     products = table[POSITION - REACH : POSITION + REACH + 1] @ table[POSITION]  # (2 REACH + 1,)
     hands = [pair * (WIDTH // 2 - 1) // 3 for pair in range(4)]  # the fastest, the slowest, two between
     turned = ", ".join(f"{math.degrees(OFFSET * 10000 ** (-2 * hand / WIDTH)):.1f}° (hand {hand})" for hand in hands)
-    figure = Figure(
-        f"Width {WIDTH}. From position {places[0]} (solid) to position {places[1]} (dashed), an offset of {OFFSET}, "
-        f"the hands turn by {turned}. The dot product of the two rows is {products[REACH + OFFSET]:.2f}, of at "
-        f"most {WIDTH // 2}. Both depend on the offset alone, and the dot product not even on its sign.",
-        3.0,
-    )
+    product = f"{products[REACH + OFFSET]:.2f}"
+    figure = Figure(sentence("sinusoids", WIDTH, *places, OFFSET, turned, product, WIDTH // 2), 3.0)
     parts = figure.add_gridspec(2, 4, width_ratios=(1.5, 0.6, 0.6, 1.5))
     heat, curve = figure.add_subplot(parts[:, 0]), figure.add_subplot(parts[:, 3])
     heat.imshow(table, DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfm_lib.show.control import Live, control, minus
+from tfm_lib.show.control import Live, control, minus, sentence
 from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, quoted, style
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
@@ -31,13 +31,8 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     low, high = scores.min().item(), scores.max().item()
     top, best = weights.max().item(), int(weights.argmax()) + 1
     most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
-    figure = Figure(
-        f"Width {WIDTH}, temperature 1.00, scores divided by √{WIDTH}: they enter the softmax between "
-        f"{minus(low)} and {minus(high)}. The largest weight is {top:.2f}, on key {best}; {most} of "
-        f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
-        f"{top * (1 - top):.3f}, of at most 0.25.",
-        2.3,
-    )
+    scale, gradient = (WIDTH, "1.00", f"divided by √{WIDTH}", minus(low), minus(high)), f"{top * (1 - top):.3f}"
+    figure = Figure(sentence("softmax", *scale, f"{top:.2f}", best, most, num_keys, best, gradient), 2.3)
     left, right = figure.subplots(1, 2)
     places = range(1, num_keys + 1)
     left.bar(places, scores.numpy(), color=COLORS[1])
@@ -76,13 +71,10 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
     mixture = (weights @ points).tolist()  # (S,) @ (S, 2) -> (2,)
     first, second = weights.argsort(descending=True, stable=True)[:2].tolist()
-    figure = Figure(
-        f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
-        f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
-        f"{weights.min():.2f}. The mixture of all keys lies at ({minus(mixture[0])}, {minus(mixture[1])}). "
-        "The score is the dot product / √2.",
-        3.3,
-    )
+    place, mean = (", ".join(map(minus, point)) for point in (query.tolist(), mixture))
+    most = [f"{weights[key]:.2f} to {names[key]}" for key in (first, second)]
+    least = list(keys)[int(weights.argmin())], f"{weights.min():.2f}"
+    figure = Figure(sentence("query", place, *most, *least, mean, "the dot product / √2"), 3.3)
     plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
     _draw_plane(plane, keys, query, weights, mixture)
     rows = range(len(names))

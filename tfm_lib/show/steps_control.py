@@ -1,6 +1,6 @@
 """What the newsroom's model has learned after so many steps of its training."""
 
-from tfm_lib.show.control import Live, control, load_record
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 
 RECORD = "benchmarks/newsroom_steps.json"
@@ -30,13 +30,9 @@ def steps_control() -> Live:
     missing = [name for name in shares if name not in learned]
     words, (before, right) = look["next"][PLACE], record["places"][PLACE]
     best, p = words[0]
-    figure = Figure(
-        f"After step {BEGIN} of {record['steps']} the loss is {look['loss']:.2f}, and the model writes "
-        f"“{look['text']}”. After “{before}” it holds {best} most likely ({100 * p:.1f} %); {right} is right. "
-        f"In at least nine of ten of {record['others']} other test stories it has right: "
-        f"{', '.join(learned) or 'nothing'}. In fewer: {', '.join(missing) or 'nothing'}.",
-        2.3,
-    )
+    lists = (", ".join(words) or "nothing" for words in (learned, missing))
+    begin = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
+    figure = Figure(sentence("steps", *begin, record["others"], *lists), 2.3)
     charts = {
         f"right in {record['others']} other test stories": list(shares.items()),
         f"next word after “... {' '.join(before.split()[-2:])}”": words,

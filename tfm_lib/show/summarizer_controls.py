@@ -9,7 +9,7 @@ from torch import Tensor
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import Live, percent
+from tfm_lib.show.control import Live, percent, sentence
 from tfm_lib.show.figure import COLORS, QUIET, Figure, style
 from tfm_lib.show.newsdesk import (
     AHEAD,
@@ -54,10 +54,9 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     weights = maps[f"decoder.layers.{layer - 1}.cross_attention"][0, :, place].mean(0).tolist()  # (S,)
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
     best = sorted(range(len(weights)), key=lambda s: -weights[s])[:3]
-    figure = Figure(
-        f"While word {place + 1}, “{summary[place]}”, was written, the mean of all heads of layer {layer} looked most "
-        f"at {', '.join(f'“{story[s]}” ({weights[s]:.2f})' for s in best)}.{not_in_story(data['story'], summary)}"
-    )
+    most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
+    who, made = "the mean of all heads", not_in_story(data["story"], summary)
+    figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, made))
     axes = page(figure)
     shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in weights]
     looks = [CHOSEN if t == place else PLAIN for t in range(len(summary))]
@@ -106,12 +105,12 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     best = probs.topk(CHOICES)
     names, values = token_texts(vocabulary, best.indices.tolist(), slots), best.values.tolist()
     texts = token_texts(vocabulary, [*chosen, *rest], slots)
-    done = f"Written: {length} {'word' if length == 1 else 'words'}, with a probability of {percent(math.exp(total))}. "
-    figure = Figure(
-        f"Word {length + 1}: likeliest is “{names[0]}” with {percent(values[0])}, before “{names[1]}” with "
-        f"{percent(values[1])}; all {CHOICES} have {percent(sum(values))} together. {done * (length > 0)}"
-        f"By itself the model would write {len(rest)} more.{not_in_story(data['story'], texts)}"
-    )
+    first, second = (f"“{name}” with {percent(value)}" for name, value in zip(names[:2], values[:2], strict=True))
+    count = f"{length} {'word' if length == 1 else 'words'}"
+    so_far = sentence("decoding, written", count, percent(math.exp(total))) if length else ""
+    more, made = sentence("decoding, rest", len(rest)), not_in_story(data["story"], texts)
+    likeliest = length + 1, first, second, CHOICES, percent(sum(values))
+    figure = Figure(sentence("decoding", *likeliest, so_far, more, made))
     axes, looks = page(figure), [WRITTEN] * length + [AHEAD] * len(rest)
     below = set_words(axes, "summary: filled is written, dotted is to come", texts, looks)
     axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")

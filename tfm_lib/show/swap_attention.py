@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.control import Live, load_record, percent
+from tfm_lib.show.control import Live, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, read_story, set_words, story_tokens
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
@@ -55,11 +55,8 @@ def swap_attention(story: str = "") -> Live:
         with swapped(model, PLACE, name, size):
             texts[name] = vocabulary.decode(greedy(model, src, MOST_TOKENS)[0])
         shares[name] = next(percent(exact) for *row, exact in measured if row == [PLACE, name, size])
-    figure = Figure(
-        f"With {label} in {CALLED[PLACE][1]} it writes “{texts[WAY]}”{_compared(texts[WAY], texts['full'])}. Of "
-        f"{data['count']} test stories it then writes {shares[WAY]} exactly right; with full attention "
-        f"{shares['full']}, with none at all {shares['none']}, with the plain mean {shares['mean']}."
-    )
+    compared, ways = _compared(texts[WAY], texts["full"]), (shares[way] for way in (WAY, "full", "none", "mean"))
+    figure = Figure(sentence("swap", label, CALLED[PLACE][1], texts[WAY], compared, data["count"], *ways))
     axes, bottom = page(figure), 0.0
     for name, text in texts.items():
         looks = [NEW if new else PLAIN for new in new_words(text, texts["full"])]
@@ -93,4 +90,4 @@ def _compared(text: str, full: str) -> str:
     """How a text differs from that of full attention."""
     if text == full:
         return ", as with full attention"
-    return f" (new words: {sum(new_words(text, full))}), and with full attention “{full}”"
+    return sentence("swap, new words", sum(new_words(text, full)), full)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import Live, control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import Figure, style
 from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, read_story, set_words
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
@@ -30,10 +30,9 @@ def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[Copyin
         weights[data[role]] = content
     alone, sister = (_summary(*pair, story) for pair in models.values())
     taken = [word for word, copied in zip(sister.words, sister.copied, strict=True) if copied]
-    figure = Figure(
-        f"The plain model writes “{alone.text}”.{not_in_story(story, alone.words)} The copying one writes "
-        f"“{sister.text}”, and copied {quoted_list(taken) or 'nothing'}.{not_in_story(story, sister.words)}"
-    )
+    made = [not_in_story(story, summary.words) for summary in (alone, sister)]
+    copied = quoted_list(taken) or "nothing"
+    figure = Figure(sentence("copying", alone.text, made[0], sister.text, copied, made[1]))
     axes, bottom = page(figure), 0.0
     titles = ("plain: it writes what it knows", "copying: framed is copied from the story")
     for title, written in zip(titles, (alone, sister), strict=True):

@@ -56,11 +56,9 @@ function bottleneckControl(root, { lengths, strings, models, n, looks }) {
     const weights = models.find((model) => model.name === state.looks).looked[at];
     const own = weights.reduce((sum, row, i) => sum + row[i], 0) / digits.length;
     drawMap(weights, digits);
-    say(
-      `Strings of ${state.n} digits that are repeated without a mistake: ` +
-      `${models.map((model) => `${model.name} ${percent(model.whole[at])}`).join(", ")}. ` +
-      `Hearing ${digits}, they write: ${models.map((model) => `${model.name} ${model.wrote[at]}`).join(", ")}. ` +
-      `The ${state.looks} has, on average, ${own.toFixed(0)} % of its weight on the digit that it writes.`,
+    const shares = models.map((model) => `${model.name} ${percent(model.whole[at])}`).join(", ");
+    const wrote = models.map((model) => `${model.name} ${model.wrote[at]}`).join(", ");
+    say(sentence("bottleneck", state.n, shares, digits, wrote, state.looks, own.toFixed(0)),
       { n: state.n, looks: state.looks, whole: models.map((model) => model.whole[at]), own });
   }
 
