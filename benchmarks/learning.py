@@ -37,7 +37,7 @@ def measure(budget: Budget) -> dict:
         examples = task.encode(task.splits.train, vocabulary)
         dev = task.encode(task.splits.dev[: budget.stories], vocabulary)
         shape = Shape(128, 2, 512, len(vocabulary), batch=0, source=0, target=0)
-        for name, make in _models(shape, task.model).items():
+        for name, make in _models(shape, task.start.sizes).items():
             set_seed(seed)
             model, write = make()
             rows.setdefault(name, []).append(_run(model, write, task.recipe.rate, examples, dev, seed, budget))

@@ -77,12 +77,12 @@ def signs(model: Transformer, vocabulary: Vocabulary, article: str, most: int) -
 def measure(steps: Sequence[int] = STEPS, others: int = OTHERS) -> dict:
     """Train as far as the last of `steps`, and look at the model after each of them."""
     task = newsroom(SEED)
-    vocabulary, stories = task.vocabulary(), task.stories["test set"][: 1 + others]
+    vocabulary, stories = task.vocabulary(), task.test_sets["test set"][1][: 1 + others]
     story, places = stories[0], places_of(stories[0])
     examples = task.encode(task.splits.train, vocabulary)
     asked = task.encode([Pair(one.article, one.summary) for one in stories], vocabulary)
     set_seed(SEED)
-    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), max_length=task.max_article, **task.model))
+    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), max_length=task.max_article, **task.start.sizes))
     optimizer, batches = make_optimizer(model), endless_batches(examples, task.recipe, done=0)
     looks: list[dict] = []
     losses: list[float] = []

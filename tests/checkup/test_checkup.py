@@ -19,7 +19,7 @@ from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES
 from tfm_lib.checkup.report import SEVERITIES
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import run
 from tfm_lib.lessons import LESSONS
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.copying import CopyingTransformer
@@ -340,9 +340,8 @@ def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
 def test_the_command_ends_with_0_or_2(target, status, told, tmp_path, monkeypatch, capsys):
     (tmp_path / "healthy.py").write_text(GPT)
     monkeypatch.chdir(tmp_path)
-    arguments = parser().parse_args(["checkup", target, *QUICK])
     with pytest.raises(SystemExit) as end:
-        arguments.run(arguments)
+        run("checkup", target, *QUICK)
     said = capsys.readouterr()
     assert (end.value.code, told in said.out, said.err) == (status, True, "")
 

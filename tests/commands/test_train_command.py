@@ -18,8 +18,8 @@ import torch
 
 from tests.times import HUNG
 from tfm_lib import pretrained
-from tfm_lib.commands import results, runs, tasks
-from tfm_lib.commands.cli import main, parser
+from tfm_lib.commands import cli, results, runs, tasks
+from tfm_lib.commands.cli import main
 from tfm_lib.commands.tasks import pairs_of_file
 from tfm_lib.data.batches import encode_pairs, plan_batches
 from tfm_lib.data.newsroom import TEN_PAIRS, make_newsroom
@@ -34,14 +34,14 @@ from tfm_lib.pretrained.summarizer import Summarizer
 from tfm_lib.writing import decoding
 from tfm_lib.writing.copying import CopyingTransformer
 from tfm_lib.writing.decoding import summarize
+from tfm_lib.writing.next_token import Rules
 from tfm_lib.writing.scoring import Scores, score
 
 LEFT_BEHIND = {"checkpoint.safetensors", "history.json", "learning_curve.png", "scores.json", "scores.txt"}
 
 
 def run(*arguments: str) -> None:
-    args = parser().parse_args(["train", "--device", "cpu", *arguments])
-    args.run(args)
+    cli.run("train", "--device", "cpu", *arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def small_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def of_file(*arguments: Any, **named: Any) -> tasks.Task:
         task = pairs_of_file(*arguments, **named)
-        return replace(task, model=task.model | small, max_summary=16)
+        return replace(task, start=replace(task.start, sizes=task.start.sizes | small), max_summary=16)
 
     monkeypatch.setattr(tasks, "pairs_of_file", of_file)
 
@@ -494,7 +494,7 @@ def embeddings_at_the_start(data: Path) -> torch.Tensor:
     run("--data", str(data), "--steps", "1", "--replace")
     task = tasks.pairs_of_file(data, 0)
     vocabulary = task.vocabulary()
-    vectors = word_vectors(task.training_examples(vocabulary).articles, len(vocabulary), task.model["d_model"], 0)
+    vectors = word_vectors(task.training_examples(vocabulary).articles, len(vocabulary), task.start.sizes["d_model"], 0)
     return runs._new_model(task, vocabulary, vectors, torch.device("cpu")).output.weight
 
 
@@ -571,7 +571,11 @@ def test_rules_are_chosen_on_the_first_part_of_the_development_set_and_on_nothin
     size = "no_repeat_ngram_size"
     monkeypatch.setattr(decoding, "greedy", lambda _, src, n, rules: src if getattr(rules, size) else src[:, :1])
     asked, others = [Pair(text, text) for text in ("rain today", "snow and wind")], [Pair("sun and sand", "sun")] * 3
-    task = replace(tasks.ten_pairs(0), splits=Splits(others, [*asked, *others], others), repeats=(0, 2))
+    task = replace(
+        tasks.ten_pairs(0),
+        splits=Splits(others, [*asked, *others], others),
+        rules=(Rules(), Rules(no_repeat_ngram_size=2)),
+    )
     vocabulary = Vocabulary.of_words(text for pair in task.splits.dev for text in pair)
     rules = results.best_rules(task, torch.nn.Linear(1, 1), vocabulary)  # type: ignore[arg-type]
     said = capsys.readouterr().out

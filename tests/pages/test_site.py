@@ -4,11 +4,9 @@ What comes out is tested by `make test-browser`, in tests/pages/browser/test_sit
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -25,8 +23,8 @@ from packaging.requirements import Requirement
 from tests.pages.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
-from tests.times import HUNG
 from tfm_lib.ask.quiz import quiz, quiz_data
+from tfm_lib.commands import course
 from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
@@ -191,26 +189,12 @@ def site_group() -> set[str]:
     return {Requirement(need).name for need in project["dependency-groups"]["site"]}
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
-def test_make_says_what_conda_does_not_bring(tmp_path):
-    for name in ("Makefile", "environment.yml", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    python = tmp_path / "tfm-course/bin/python"  # a conda environment in which a module is missing
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$@" >> asked\nexit 1\n')
-    python.chmod(0o755)
-    for name in ("tfm-course/.tfm-installed", "uv"):
-        (tmp_path / name).touch()
-    shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
-    result = subprocess.run(
-        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=HUNG
-    )
-    assert result.returncode != 0
-    assert result.stdout == (
-        f"The web pages need more than conda brings: ./uv pip install --python {python} --group site\n"
-    ), result.stderr
-    [asked] = (tmp_path / "asked").read_text().splitlines()
-    assert set(asked.replace("_", "-").split("[1:])))")[1].split()) == site_group()
+def test_the_command_says_what_conda_does_not_bring(monkeypatch):
+    assert {name.replace("_", "-") for name in course.PAGES_NEED} == site_group()
+    monkeypatch.setattr(course, "enter_clone", lambda: None)
+    monkeypatch.setattr(course, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="need more than conda brings: uv pip install --python .* --group site$"):
+        course.site()
 
 
 def workflow(name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_lib import pretrained
 from tfm_lib.commands import results
 from tfm_lib.commands.tasks import OFTEN, PASSES, RISK, Task
 from tfm_lib.data.batches import Examples, plan_batches
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError, option
 from tfm_lib.learning import checkpoints, training
-from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, Checkpoint
+from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, Checkpoint, History
 from tfm_lib.learning.head_start import begin_with, word_vectors
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.risk import risk_step
@@ -40,6 +42,7 @@ def run(
     minutes: float | None = None,
     resume: bool = False,
     replace: bool = False,
+    ship: bool = False,
 ) -> tuple[Transformer, Vocabulary] | None:
     """Train, draw and score, in a folder of the task's own; returns what was trained.
 
@@ -49,53 +52,56 @@ def run(
     others get None.
     Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
     """
-    path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
-    team = who_trains()
+    team, path = who_trains(), checkpoint_of(task)
     began, device = time.perf_counter(), team.find_device(device_name)
-    kept = _kept(task, path, device, resume, replace)
-    vocabulary = kept.vocabulary if kept else task.vocabulary()
+    previous = _previous(task, path, device, resume, replace)
+    vocabulary = previous.vocabulary if previous else task.vocabulary()
     examples = task.training_examples(vocabulary)
-    first = team.is_first()
     with team.joined(device):
-        vectors, batches = None, len(plan_batches(examples, task.recipe.max_tokens))
-        if kept is None and task.head_start:
-            vectors = word_vectors(examples.articles, len(vocabulary), task.model["d_model"], task.recipe.seed)
-        if kept is None and task.measured:
-            minutes = MINUTES if minutes is None else minutes
-            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
-
-            def new_model(task: Task) -> Transformer:
-                return _new_model(task, vocabulary, vectors, device)
-
-            task, limit = _of_measured_steps(task, team, new_model, examples, batches, left, minutes), 1.5 * minutes
-        task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
-        recipe = kept.state.recipe if kept and kept.state else task.recipe
-        model = _learns(kept.model if kept else _new_model(task, vocabulary, vectors, device), recipe)
-        if first:
+        if previous and previous.state:
+            state, limit = previous.state, math.inf if minutes is None else minutes
+            model, recipe = _learns(previous.model, state.recipe), state.recipe
+        else:
+            state = None
+            model, recipe, limit = _begin(task, team, vocabulary, examples, device, minutes, began)
+        if team.is_first():
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
-        trained = time.perf_counter()
-        history = team.train(
-            model,
-            examples,
-            recipe,
-            minutes=limit,
-            start=kept and kept.state,
-            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
-        )
-    if not first:
+        started = time.perf_counter()
+        save = partial(checkpoints.save_checkpoint, path, model, vocabulary)
+        history = team.train(model, examples, recipe, minutes=limit, start=state, save=save)
+    if not team.is_first():
         return None
-    seconds, done = time.perf_counter() - trained, len(history.step)
-    goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
-    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
-    history.save(path.with_name("history.json"))
-    results.draw(history, path.with_name("learning_curve.png"))
-    rules = results.best_rules(task, model, vocabulary)
-    if rules != NO_RULES:
-        state = checkpoints.load_checkpoint(path, device).state
-        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
-    results.report(task, model, vocabulary, rules, path.parent, seconds)
+    seconds, done = time.perf_counter() - started, len(history.step)
+    later = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
+    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{later}", flush=True)
+    _describe(task, model, vocabulary, history, path, seconds)
+    if ship:
+        print(f"{pretrained.ship(model, vocabulary).name} comes with the package from now on")
     return model, vocabulary
+
+
+def _begin(
+    task: Task,
+    team: Team,
+    vocabulary: Vocabulary,
+    examples: Examples,
+    device: torch.device,
+    minutes: float | None,
+    began: float,
+) -> tuple[Transformer, Recipe, float]:
+    """A new model with its recipe, and the minutes after which its training stops in any case."""
+    vectors, limit = None, math.inf if minutes is None else minutes
+    batches = len(plan_batches(examples, task.recipe.max_tokens))
+    if task.start.head_start:
+        vectors = word_vectors(examples.articles, len(vocabulary), task.start.sizes["d_model"], task.recipe.seed)
+    new_model = partial(_new_model, vocabulary=vocabulary, vectors=vectors, device=device)
+    if task.measured:
+        minutes = minutes or MINUTES
+        left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
+        task, limit = _of_measured_steps(task, team, new_model, examples, batches, left, minutes), 1.5 * minutes
+    task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
+    return _learns(new_model(task), task.recipe), task.recipe, limit
 
 
 def _of_measured_steps(
@@ -123,33 +129,42 @@ def _of_measured_steps(
     return task.of_steps(min(steps, most))
 
 
-def _kept(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+def _describe(
+    task: Task, model: Transformer, vocabulary: Vocabulary, history: History, path: Path, seconds: float
+) -> None:
+    """Leave beside the checkpoint what is read of a run, and in the checkpoint the rules that it writes by."""
+    history.save(path.with_name("history.json"))
+    results.draw(history, path.with_name("learning_curve.png"))
+    rules = results.best_rules(task, model, vocabulary)
+    if rules != NO_RULES:
+        state = checkpoints.load_checkpoint(path, device=model.output.weight.device).state
+        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
+    results.report(task, model, vocabulary, rules, path.parent, seconds)
+
+
+def _previous(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
     """The checkpoint to go on from; None where a new run begins."""
-    folder, replacing = path.parent, option("replace")
-    if resume:
-        if not path.exists():
-            others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
-            hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
-            raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {option('resume')}")
-        kept = _load(path, device)
-        if kept.state is None:
-            raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
-        if not task.measured and task.recipe.steps != kept.state.recipe.steps:
-            raise CourseError(
-                f"{path} is a run of {kept.state.recipe.steps} steps, not of {task.recipe.steps}; "
-                f"go on without {option('steps', task.recipe.steps)}"
-            )
-        return kept
-    if path.exists() and not replace:
+    folder, resuming, replacing = path.parent, option("resume"), option("replace")
+    if not resume:
+        if not path.exists() or replace:
+            return None
         state = _load(path, device).state
         if state is not None and not state.finished:
-            raise CourseError(
-                f"{folder} holds an unfinished run: {option('resume')} goes on, {replacing} begins it anew"
-            )
+            raise CourseError(f"{folder} holds an unfinished run: {resuming} goes on, {replacing} begins it anew")
         raise CourseError(
             f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
         )
-    return None
+    if not path.exists():
+        others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+        hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+        raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {resuming}")
+    previous = _load(path, device)
+    if previous.state is None:
+        raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
+    wanted, steps = task.recipe.steps, previous.state.recipe.steps
+    if not task.measured and wanted != steps:
+        raise CourseError(f"{path} is a run of {steps} steps, not of {wanted}; go on without {option('steps', wanted)}")
+    return previous
 
 
 def _load(path: Path, device: torch.device) -> Checkpoint:
@@ -162,12 +177,12 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
 def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
     """The model with which every run of this task, word vectors and seed begins."""
     training.set_seed(task.recipe.seed)
-    if task.begin is not None:
-        return task.begin().to(device)
+    if task.start.published is not None:
+        return task.start.published().to(device)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
-    model = CopyingTransformer(config) if task.copying else Transformer(config)
+    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.start.sizes)
+    model = CopyingTransformer(config) if task.start.copying else Transformer(config)
     if vectors is not None:
         begin_with(model, vectors)
     if isinstance(model, CopyingTransformer):
