@@ -43,7 +43,7 @@ lab: ## open the lessons in JupyterLab, in your own copies
 test: ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
 test-slow: ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
 test-weekly: ## the tests that take hours, such as Colab imitated (ARGS, LESSON as above)
-test-browser: site ## the lessons and the web pages in a real browser (ARGS, LESSON as above)
+test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
 lint: ## style, types and workflows, which `make test` checks, too (ARGS)
 train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## FIELDS=body,subject: what the file calls text and summary

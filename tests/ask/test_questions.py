@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.proof import cells
-from tests.repo.test_setup import make, needs_make
 from tfm_lib.ask.flashcards import DECK, write_deck
 from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
 from tfm_lib.commands.cli import parameters, run
@@ -253,7 +252,5 @@ def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):
     assert zipfile.is_zipfile(tmp_path / "deck.apkg")
 
 
-@needs_make
-def test_make_flashcards_writes_where_git_does_not_look():
-    assert make("-n", "flashcards").stdout.endswith("-m tfm_lib flashcards\n")
+def test_flashcards_are_written_where_git_does_not_look():
     assert str(parameters("flashcards")["out"].default) in (LESSONS.parent / ".gitignore").read_text().split()

@@ -114,10 +114,9 @@ def _in_a_line(error: Any) -> str:
         message = f"{'make' if by_make else 'tfm'} {command} has no option {error.option_name}; its options: {names}"
     elif message.startswith("No such command"):
         message += f" There are: {', '.join(TFM.commands)}"
-    if by_make:
-        message = re.sub(r"--([a-z]+)", lambda option: option[1].upper(), message)
-        message = message.replace("Missing argument 'lesson'.", "which lesson? make reset LESSON=03")
-    return message
+    elif message.startswith("Missing argument"):
+        message = "which lesson? make reset LESSON=03" if by_make else f"{message} tfm {command} --help says which"
+    return re.sub(r"--([a-z]+)", lambda option: option[1].upper(), message) if by_make else message
 
 
 def run(*arguments: str) -> None:

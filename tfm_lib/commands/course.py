@@ -17,6 +17,8 @@ from tfm_lib.lessons import COURSE, IN_CLONE
 
 ALONE = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # as the tests run by themselves
 PAGES_NEED = ("sphinx", "myst_nb", "furo", "math_core", "ziamath")  # the modules of the group `site`
+AUTHOR = "tests.proof.author"
+WITH_LESSON = ("test", "test-slow", "test-weekly")
 MODULES = {  # what each command runs, and what for
     "test": ("pytest", "Prove every cell and every sentence."),
     "test-slow": ("pytest --dist worksteal -m slow", "The tests that take an hour."),
@@ -24,34 +26,46 @@ MODULES = {  # what each command runs, and what for
     "test-browser": ("pytest -m browser -n 0", "The lessons and the pages of `site` in a browser."),
     "lint": ("pytest tests/repo/test_lint.py -n 0", "Style, types and workflows alone."),
     "bench": ("benchmarks.speed", "Speed beside other implementations."),
-    "check": ("tests.proof.author check", "List all that is wrong with the lessons."),
-    "lessons": ("tests.proof.author lessons", "Execute the lessons, and write what changed."),
-    "claims": ("tests.proof.author claims", "Compare the claims with the last commit."),
-    "stamp": ("tests.proof.author stamp", "Write badges, folds and the numbers in links."),
+    "check": (f"{AUTHOR} check", "List all that is wrong with the lessons."),
+    "lessons": (f"{AUTHOR} lessons", "Execute the lessons, and write what changed."),
+    "claims": (f"{AUTHOR} claims", "Compare the claims with the last commit."),
+    "stamp": (f"{AUTHOR} stamp", "Write badges, folds and the numbers in links."),
 }
 Lesson = Annotated[str | None, Option(help="only this one, by its number, such as 04")]
 Args = Annotated[list[str] | None, Argument(help="what the program gets that this starts, after --")]
 
 
 def command_of(name: str) -> Callable[..., None]:
-    """The command that runs a module of the clone, from the clone's folder, as `python -m` does."""
-    words, text = MODULES[name]
+    """The command of that name, with the options that what it runs can use."""
 
-    def command(lesson: Lesson = None, args: Args = None) -> None:
-        enter_clone()
-        module, *given = words.split()
-        if lesson is not None and name in ("test-slow", "test-weekly"):
-            os.environ["LESSON"] = find_lesson(lesson)[:2]  # all its roundings
-            given[-1:] = ["slow or weekly", "tests/lessons/test_roundings.py"]
-        elif lesson is not None:
-            given.append(f"notebooks/{find_lesson(lesson)}.ipynb")
-        if name == "bench":
-            os.environ.update(ALONE)
-        sys.argv = [module, *given, *(args or ())]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    def lesson_and_words(lesson: Lesson = None, args: Args = None) -> None:
+        run_module(name, lesson, args)
 
-    command.__name__, command.__doc__ = name, text
+    def only_lesson(lesson: Lesson = None) -> None:
+        run_module(name, lesson, None)
+
+    def only_words(args: Args = None) -> None:
+        run_module(name, None, args)
+
+    of_authors = MODULES[name][0].startswith(AUTHOR)
+    command = only_lesson if of_authors else lesson_and_words if name in WITH_LESSON else only_words
+    command.__name__, command.__doc__ = name, MODULES[name][1]
     return command
+
+
+def run_module(name: str, lesson: str | None, args: list[str] | None) -> None:
+    """Run the module of a command as `python -m` does, in the clone's folder."""
+    enter_clone()
+    module, *words = MODULES[name][0].split()
+    if lesson is not None and name in ("test-slow", "test-weekly"):
+        os.environ["LESSON"] = find_lesson(lesson)[:2]  # all its roundings
+        words[-1:] = ["slow or weekly", "tests/lessons/test_roundings.py"]
+    elif lesson is not None:
+        words.append(f"notebooks/{find_lesson(lesson)}.ipynb")
+    if name == "bench":
+        os.environ.update(ALONE)
+    sys.argv = [module, *words, *(args or ())]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def enter_clone() -> None:

@@ -13,13 +13,13 @@ PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
 def whole(least: int, most: float = math.inf) -> Callable[[object], int]:
     """Reads a whole number within these bounds."""
 
-    def read(value: object) -> int:
+    def number(value: object) -> int:
         text = str(value)
         if not (text.isdecimal() and least <= int(text) <= most):
             raise BadParameter(f"wants a whole number from {least} on, got {text}")
         return int(text)
 
-    return read
+    return number
 
 
 def two_names(text: str) -> str:
