@@ -1,11 +1,11 @@
 """Train once for each seed, on the newsroom or on real text, and write down what comes out.
 
-    python benchmarks/training.py newsroom "The newsroom" --task newsroom
-    python benchmarks/training.py newsroom_copying "The newsroom, by a model that copies" --task newsroom --copy 1
-    python benchmarks/training.py real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
+    python benchmarks/training.py training_on_toy_summaries/newsroom "The newsroom" --task newsroom
+    python benchmarks/training.py real_text/newsroom_copying "The newsroom, copied" --task newsroom --copy 1
+    python benchmarks/training.py real_text/real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
 
-It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
-this script, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
+It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json in
+this folder, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
 """
 
 import argparse
@@ -188,7 +188,7 @@ def spread(values: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="of the two files that it writes")
+    parser.add_argument("name", help="of what it writes, with its folder: real_text/newsroom_copying")
     parser.add_argument("title", help="of the page: what the data is, and its license")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--task")
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     report = {
-        "name": args.name,
+        "name": Path(args.name).name,
         "title": args.title,
         "date": date.today().isoformat(),
         "command": f"`python {shlex.join(['benchmarks/training.py', *sys.argv[1:]])}`",

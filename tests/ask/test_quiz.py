@@ -371,7 +371,7 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
         package.extractall(tmp_path / "installed")
     names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/notebooks").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
+    assert (tmp_path / "installed/tfm_lib/benchmarks/speed/changes.json").is_file()  # what lesson 09 reads
     assert (tmp_path / "installed/tfm_lib/docs/transformer.py").is_file()  # what lesson 07 prints
     assert (tmp_path / "installed/tfm_lib/show/js/model.js").is_file()  # what controls run
     assert (tmp_path / "installed/tfm_lib/ask/js/quiz.js").is_file()

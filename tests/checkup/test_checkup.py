@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import parts_replaced
+from benchmarks.families_and_scale import parts_replaced
 from tests.checkup.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
 from tfm_lib.checkup.advice import ADVICE, EXPLAINS

@@ -234,7 +234,7 @@ LESSON_4 = "notebooks/04_positional_encoding.ipynb"
         ("test-weekly --lesson 4", f"pytest --dist worksteal -m {ROUNDINGS}"),
         ("test-browser", "pytest -m browser -n 0"),
         ("lint", "pytest tests/repo/test_lint.py -n 0"),
-        ("bench -- --rounds 3", "benchmarks.speed --rounds 3"),
+        ("bench -- --rounds 3", "benchmarks.speed.speed --rounds 3"),
         ("check --lesson 04", f"{course.AUTHOR} check {LESSON_4}"),
         ("lessons --lesson 4", f"{course.AUTHOR} lessons {LESSON_4}"),
         ("claims", f"{course.AUTHOR} claims"),

@@ -10,7 +10,8 @@ from tfm_lib.commands.cli import run as command
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "report", "copy"), [("newsroom", "newsroom", 0), ("newsroom-copying", "newsroom_copying", 1)]
+    ("run", "report", "copy"),
+    [("newsroom", "training_on_toy_summaries/newsroom", 0), ("newsroom-copying", "real_text/newsroom_copying", 1)],
 )
 def test_a_new_training_scores_within_the_spread_over_seeds(run, report, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

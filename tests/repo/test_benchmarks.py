@@ -13,24 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import (
-    attention_costs,
-    buckets,
-    changes,
-    copying_digits,
-    docstrings,
-    families,
-    layers_compared,
-    learning,
-    lessons,
-    noise,
-    parts_replaced,
-    report,
-    scaling_law,
-    speed,
-    training,
-)
-from benchmarks.peers import PEERS
+from benchmarks import lessons, training
+from benchmarks.before_and_beside import copying_digits, layers_compared
+from benchmarks.cheaper_attention import attention_costs
+from benchmarks.families_and_scale import families, noise, parts_replaced, scaling_law
+from benchmarks.real_text import docstrings
+from benchmarks.speed import buckets, changes, learning, report, speed
+from benchmarks.speed.peers import PEERS
 from tests.lessons.same_code import assert_same
 from tfm_lib.commands import tasks
 from tfm_lib.data.newsroom import make_newsroom
@@ -38,7 +27,19 @@ from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import History
 
-FOLDER = Path(speed.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def text_of(name: str) -> str:
+    """Of a file in one of the folders of benchmarks."""
+    [path] = (ROOT / "benchmarks").rglob(name)
+    return path.read_text(encoding="utf-8")
+
+
+def record_of(name: str) -> dict:
+    return json.loads(text_of(f"{name}.json"))
+
+
 BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 
 
@@ -111,27 +112,28 @@ def test_ours_equals_torchs_and_a_difference_would_be_found(monkeypatch):
 
 def test_the_page_is_what_the_data_says(tmp_path):
     """speed.md is made of speed.json, and of the notes beside it."""
-    results = json.loads((FOLDER / "speed.json").read_text())
-    (tmp_path / "speed_notes.md").write_text((FOLDER / "speed_notes.md").read_text())
+    results = record_of("speed")
+    (tmp_path / "speed_notes.md").write_text(text_of("speed_notes.md"))
     report.write(results, tmp_path)
-    assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
+    assert (tmp_path / "speed.md").read_text() == text_of("speed.md")
 
 
 @pytest.mark.parametrize("name", ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"])
 def test_a_page_of_training_is_what_the_data_says(name):
-    report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert training.page(report, training.notes_of(name)) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    [path] = (ROOT / "benchmarks").rglob(f"{name}.json")
+    report = record_of(name)
+    assert training.page(report, training.notes_of(path.with_suffix(""))) == text_of(f"{name}.md")
     assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
 
 
 def real_text(name: str) -> tuple[list[dict], list[dict]]:
     """The runs of a report on real text, and what each of them scored."""
-    runs = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["runs"]
+    runs = record_of(name)["runs"]
     return runs, [scores for run in runs for scores in run["test_sets"].values()]
 
 
 def test_the_page_on_real_text_quotes_its_reports():
-    written = (FOLDER / "real_text.md").read_text(encoding="utf-8")
+    written = text_of("real_text.md")
     names = {
         "real_text_plain": "a model that cannot copy, 7 minutes on busy cores, one seed",
         "real_text_5_minutes": "5 minutes",
@@ -165,16 +167,15 @@ def test_a_curve_has_its_end_and_few_points():
 
 
 def test_the_readme_says_how_long_the_model_is():
-    files = [FOLDER.parent / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
+    files = [ROOT / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert "The model itself is five files of about 800 lines together" in readme and abs(lines - 800) < 0.05 * 800
 
 
 def test_the_readme_quotes_the_page():
-    results = json.loads((FOLDER / "speed.json").read_text())
-    files = FOLDER / "speed.md", FOLDER.parent / "README.md"
-    page, readme = (" ".join(file.read_text(encoding="utf-8").split()) for file in files)
+    results = record_of("speed")
+    page, readme = (" ".join(text.split()) for text in (text_of("speed.md"), (ROOT / "README.md").read_text("utf-8")))
     quoted = {
         "training, small, dropout": "a training step is {} times as fast",
         "training, small, no dropout": "or {} times without dropout, of which torch's has more",
@@ -195,9 +196,9 @@ def test_the_readme_quotes_the_page():
 
 def test_the_readme_says_how_long_it_takes_to_learn():
     [scores] = [tested["scores"] for tested in real_text("real_text_plain")[1]]
-    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     plain, words = (f"{100 * scores[row]['rougeL']:.1f}" for row in ("model", "first 12 words"))
-    below = "[first 12 words of the abstract](benchmarks/real_text.md)"
+    below = "[first 12 words of the abstract](benchmarks/real_text/real_text.md)"
     assert f"with a ROUGE-L of {plain}, below the {words} of the {below}" in readme
     for minutes, words in (
         (5, "One that copies has {} after [five minutes on two cores]({}), and {} with beam search"),
@@ -213,15 +214,15 @@ def test_the_readme_says_how_long_it_takes_to_learn():
             f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
             for row in ("model", "model, 4 beams")
         )
-        assert words.format(own, f"benchmarks/real_text_{minutes}_minutes.md", beams) in readme
-    for run in json.loads((FOLDER / "newsroom.json").read_text())["runs"]:
+        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in readme
+    for run in record_of("newsroom")["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "The small stories are learned in about a minute." in readme
 
 
 def test_the_page_of_changes_is_made_of_its_record():
-    record = json.loads((FOLDER / "changes.json").read_text(encoding="utf-8"))
-    assert changes.table(record) == (FOLDER / "changes.md").read_text(encoding="utf-8")
+    record = record_of("changes")
+    assert changes.table(record) == text_of("changes.md")
 
 
 def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
@@ -238,8 +239,8 @@ def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
 
 
 def test_the_page_of_docstrings_is_what_the_data_says():
-    record = json.loads((FOLDER / "docstrings.json").read_text(encoding="utf-8"))
-    assert docstrings.page(record) == (FOLDER / "docstrings.md").read_text(encoding="utf-8")
+    record = record_of("docstrings")
+    assert docstrings.page(record) == text_of("docstrings.md")
 
 
 @pytest.mark.slow
@@ -273,7 +274,7 @@ def test_lesson_14_trains_what_its_benchmarks_trained():
 
 @pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
 def test_a_record_of_lesson_14_is_complete(name, script):
-    record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    record = record_of(name)
     assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS
     assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
     keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
@@ -334,11 +335,11 @@ def cheaper():
 @pytest.fixture(scope="module")
 def attention():
     """What was measured of them."""
-    return json.loads((FOLDER / "attention_costs.json").read_text(encoding="utf-8"))
+    return record_of("attention_costs")
 
 
 def test_ours_equal_the_packages_and_other_versions_do_not():
-    record = json.loads((FOLDER / "references.json").read_text(encoding="utf-8"))
+    record = record_of("references")
     packages = {row["reference"].split(":")[0] for row in record["rows"].values()}
     assert len(packages) == 6 and all(f"{name} missing" not in record["machine"]["versions"] for name in packages)
     for name, row in record["rows"].items():
@@ -413,7 +414,7 @@ def test_a_way_is_cheaper_from_where_it_stays_below_the_kernel(ratios, length):
 @pytest.mark.parametrize("script", [families, noise, parts_replaced, scaling_law])
 def test_a_record_of_lesson_16_is_complete(script):
     """A row for each seed of each model, and no other: what the command writes, whole."""
-    record = json.loads((FOLDER / f"{script.__name__.split('.')[1]}.json").read_text(encoding="utf-8"))
+    record = record_of(script.__name__.split(".")[-1])
     assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS and "interim" not in record
     assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
     named = [*families.NAMES, *(f"prefix {share}" for share in families.SHARES)]
@@ -534,13 +535,13 @@ def test_labels_are_the_next_tokens():
 def test_each_family_is_trained_and_asked(name, monkeypatch):
     monkeypatch.setattr(families, "BATCH", 4)
     row = families.run(name, 0, steps=2, tested=4)
-    recorded = next(r for r in json.loads((FOLDER / "families.json").read_text())["rows"] if r["name"] == name)
+    recorded = next(r for r in record_of("families")["rows"] if r["name"] == name)
     assert row.keys() == recorded.keys() and row.get("parameters") == recorded.get("parameters")
     assert all(0 <= row[key] <= 1 for key in row.keys() & {"fill in", "classify", "headlines"})
 
 
 def test_an_encoder_decoder_has_15_percent_more_parameters_than_a_stack():
-    rows = json.loads((FOLDER / "families.json").read_text())["rows"]
+    rows = record_of("families")["rows"]
     found = {row["name"]: row["parameters"] for row in rows if "parameters" in row}
     assert {found.pop(name) for name in [*found] if name.startswith("encoder-decoder")} == {1_005_568}
     assert {*found.values()} == {872_704} and pytest.approx(1.15, abs=0.005) == 1_005_568 / 872_704
@@ -548,7 +549,7 @@ def test_an_encoder_decoder_has_15_percent_more_parameters_than_a_stack():
 
 @pytest.mark.slow
 def test_the_noise_is_that_of_the_record():
-    record = {(row["size"], row["seed"]): row for row in json.loads((FOLDER / "noise.json").read_text())["rows"]}
+    record = {(row["size"], row["seed"]): row for row in record_of("noise")["rows"]}
     few = noise.measured(0.0, 0, count=20), noise.measured(0.8, 0, count=20)
     assert few[0]["exact"] > 0.8 > 0.2 > few[1]["exact"] and few[0]["nats"] < 0.1 < 1 < few[1]["nats"]
     for seed in noise.SEEDS:  # smooth in nats, a cliff in whole headlines, which the share of tokens foretells
@@ -627,7 +628,7 @@ def test_each_part_is_replaced_in_a_model_that_sees_no_later_word(name):
     ],
 )
 def test_parts_differ_by_so_many_parameters(name, difference):
-    rows = json.loads((FOLDER / "parts_replaced.json").read_text())["rows"]
+    rows = record_of("parts_replaced")["rows"]
     found = {row["name"]: row for row in rows}
     assert found[name]["parameters"] - found["as in 2017, pre-norm"]["parameters"] == difference
     heads = parts_replaced.CHANGES[name].get("kv_heads", 4)
@@ -638,9 +639,7 @@ def test_parts_differ_by_so_many_parameters(name, difference):
 def test_a_replaced_part_is_trained_and_measured(monkeypatch):
     monkeypatch.setattr(parts_replaced, "BATCH", 4)
     row = parts_replaced.run("as in Llama", 0, steps=2, tested=4)
-    recorded = next(
-        r for r in json.loads((FOLDER / "parts_replaced.json").read_text())["rows"] if r["name"] == row["name"]
-    )
+    recorded = next(r for r in record_of("parts_replaced")["rows"] if r["name"] == row["name"])
     assert row.keys() == recorded.keys() and row["parameters"] == recorded["parameters"]
     assert row["nats"] > recorded["nats"], "two steps teach less"
 
@@ -681,7 +680,7 @@ def test_parameters_are_counted_with_and_without_the_table():
 
 @pytest.mark.slow
 def test_the_law_is_that_of_its_runs(monkeypatch):
-    record = json.loads((FOLDER / "scaling_law.json").read_text(encoding="utf-8"))
+    record = record_of("scaling_law")
     monkeypatch.setattr(scaling_law, "RESAMPLED", 2)
     assert record["frontier"] == scaling_law.frontier(record["rows"])
     assert record["parameters"] == {str(width): scaling_law.counted(width) for width in scaling_law.WIDTHS}

@@ -25,7 +25,7 @@ MODULES = {  # what each command runs, and what for
     "test-weekly": ("pytest --dist worksteal -m weekly", "The tests that take hours."),
     "test-browser": ("pytest -m browser -n 0", "The lessons and the pages of `site` in a browser."),
     "lint": ("pytest tests/repo/test_lint.py -n 0", "Style, types and workflows alone."),
-    "bench": ("benchmarks.speed", "Speed beside other implementations."),
+    "bench": ("benchmarks.speed.speed", "Speed beside other implementations."),
     "check": (f"{AUTHOR} check", "List all that is wrong with the lessons."),
     "lessons": (f"{AUTHOR} lessons", "Execute the lessons, and write what changed."),
     "claims": (f"{AUTHOR} claims", "Compare the claims with the last commit."),

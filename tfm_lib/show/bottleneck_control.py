@@ -8,7 +8,7 @@ from tfm_lib.show.control import control, percent
 from tfm_lib.show.figure import MEANING, SEQUENTIAL, Figure, style
 from tfm_lib.show.live import Live
 
-RECORD = "benchmarks/copying_digits.json"
+RECORD = "benchmarks/before_and_beside/copying_digits.json"
 MODELS = ("GRU", "GRU with attention", "Transformer")
 BEGIN, LOOKS = 10, "GRU with attention"  # digits, and whose map, to begin with
 
@@ -17,7 +17,7 @@ BEGIN, LOOKS = 10, "GRU with attention"  # digits, and whose map, to begin with
 def bottleneck_control() -> Live:
     """Three models that repeat digits: turn n, and see what is right and where they look.
 
-    It shows what `benchmarks/copying_digits.py` has written; nothing is trained.
+    It shows what `benchmarks/before_and_beside/copying_digits.py` has written; nothing is trained.
     """
     record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
     lengths = [int(n) for n in record["strings"]]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.families import prefix_mask
+from benchmarks.families_and_scale.families import prefix_mask
 from tests.show.controls import opened
 from tfm_lib.show.prefix_control import ARTICLE, WORDS, prefix_control
 

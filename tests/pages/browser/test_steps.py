@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import newsroom_steps
+from benchmarks.training_on_toy_summaries import newsroom_steps
 from tests.show.controls import opened
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.lessons import course_file
