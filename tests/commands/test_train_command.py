@@ -213,7 +213,7 @@ def test_the_newsroom_has_two_test_sets_and_counts_slots(copying, monkeypatch):
     [
         ("--task newsroom --data shop.jsonl", "two things to learn"),
         ("--steps 3", "^--steps 3 is for pairs of a file: add --data FILE, or leave it out"),
-        ("--ship", "newsroom model of seed 0; add --task newsroom and leave the seed"),
+        ("--ship", "newsroom model of seed 0 ships; add --task newsroom and leave the seed"),
         ("--ship --task newsroom --seed 1", "newsroom model of seed 0"),
         ("--copy 1", "copying is for the newsroom or a file of pairs"),
         ("--resume --replace", "--resume and --replace exclude each other"),

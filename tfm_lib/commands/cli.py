@@ -87,7 +87,10 @@ def given_to_make(command: str) -> list[str]:
     for name in names:
         value, parameter = os.environ[name], known.get(name.lower())
         if parameter is not None and parameter.param_type_name == "argument":
-            words += [value] if parameter.nargs == 1 else _words(name, value)
+            try:
+                words += [value] if parameter.nargs == 1 else shlex.split(value)
+            except ValueError as error:
+                raise CourseError(f"{name}={value}: {error}") from error
         elif parameter is None or not parameter.is_flag:
             arguments.append(f"--{name.lower()}={value}")
         elif value == "1":
@@ -95,13 +98,6 @@ def given_to_make(command: str) -> list[str]:
         else:
             raise CourseError(f"{name}=1 or nothing, not {name}={value}")
     return [*arguments, *(["--", *words] if words else [])]
-
-
-def _words(name: str, value: str) -> list[str]:
-    try:
-        return shlex.split(value)
-    except ValueError as error:
-        raise CourseError(f"{name}={value}: {error}") from error
 
 
 def _in_a_line(error: Any) -> str:

@@ -1,5 +1,6 @@
 """The commands for a clone of the course, which prove it, measure it and publish it; make runs them, too."""
 
+import inspect
 import os
 import runpy
 import shutil
@@ -18,18 +19,17 @@ from tfm_lib.lessons import COURSE, IN_CLONE
 ALONE = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # as the tests run by themselves
 PAGES_NEED = ("sphinx", "myst_nb", "furo", "math_core", "ziamath")  # the modules of the group `site`
 AUTHOR = "tests.proof.author"
-WITH_LESSON = ("test", "test-slow", "test-weekly")
-MODULES = {  # what each command runs, and what for
-    "test": ("pytest", "Prove every cell and every sentence."),
-    "test-slow": ("pytest --dist worksteal -m slow", "The tests that take an hour."),
-    "test-weekly": ("pytest --dist worksteal -m weekly", "The tests that take hours."),
-    "test-browser": ("pytest -m browser -n 0", "The lessons and the pages of `site` in a browser."),
-    "lint": ("pytest tests/repo/test_lint.py -n 0", "Style, types and workflows alone."),
-    "bench": ("benchmarks.speed.speed", "Speed beside other implementations."),
-    "check": (f"{AUTHOR} check", "List all that is wrong with the lessons."),
-    "lessons": (f"{AUTHOR} lessons", "Execute the lessons, and write what changed."),
-    "claims": (f"{AUTHOR} claims", "Compare the claims with the last commit."),
-    "stamp": (f"{AUTHOR} stamp", "Write badges, folds and the numbers in links."),
+MODULES = {  # what each command runs, which options it takes, and what it is for
+    "test": ("pytest", "lesson args", "Prove every cell and every sentence."),
+    "test-slow": ("pytest --dist worksteal -m slow", "lesson args", "The tests that take an hour."),
+    "test-weekly": ("pytest --dist worksteal -m weekly", "lesson args", "The tests that take hours."),
+    "test-browser": ("pytest -m browser -n 0", "args", "The lessons and the pages of `site` in a browser."),
+    "lint": ("pytest tests/repo/test_lint.py -n 0", "args", "Style, types and workflows alone."),
+    "bench": ("benchmarks.speed.speed", "args", "Speed beside other implementations."),
+    "check": (f"{AUTHOR} check", "lesson", "List all that is wrong with the lessons."),
+    "lessons": (f"{AUTHOR} lessons", "lesson", "Execute the lessons, and write what changed."),
+    "claims": (f"{AUTHOR} claims", "lesson", "Compare the claims with the last commit."),
+    "stamp": (f"{AUTHOR} stamp", "lesson", "Write badges, folds and the numbers in links."),
 }
 Lesson = Annotated[str | None, Option(help="only this one, by its number, such as 04")]
 Args = Annotated[list[str] | None, Argument(help="what the program gets that this starts, after --")]
@@ -37,23 +37,18 @@ Args = Annotated[list[str] | None, Argument(help="what the program gets that thi
 
 def command_of(name: str) -> Callable[..., None]:
     """The command of that name, with the options that what it runs can use."""
+    _, taken, text = MODULES[name]
 
-    def lesson_and_words(lesson: Lesson = None, args: Args = None) -> None:
-        run_module(name, lesson, args)
+    def command(lesson: Lesson = None, args: Args = None) -> None:
+        run_module(name, lesson, args or [])
 
-    def only_lesson(lesson: Lesson = None) -> None:
-        run_module(name, lesson, None)
-
-    def only_words(args: Args = None) -> None:
-        run_module(name, None, args)
-
-    of_authors = MODULES[name][0].startswith(AUTHOR)
-    command = only_lesson if of_authors else lesson_and_words if name in WITH_LESSON else only_words
-    command.__name__, command.__doc__ = name, MODULES[name][1]
+    known = inspect.signature(command).parameters
+    command.__signature__ = inspect.Signature([known[option] for option in taken.split()])  # type: ignore[attr-defined]
+    command.__name__, command.__doc__ = name, text
     return command
 
 
-def run_module(name: str, lesson: str | None, args: list[str] | None) -> None:
+def run_module(name: str, lesson: str | None, args: list[str]) -> None:
     """Run the module of a command as `python -m` does, in the clone's folder."""
     enter_clone()
     module, *words = MODULES[name][0].split()
@@ -64,7 +59,7 @@ def run_module(name: str, lesson: str | None, args: list[str] | None) -> None:
         words.append(f"notebooks/{find_lesson(lesson)}.ipynb")
     if name == "bench":
         os.environ.update(ALONE)
-    sys.argv = [module, *words, *(args or ())]
+    sys.argv = [module, *words, *args]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -56,9 +56,10 @@ def _without_head(
     """What is left of a model that copies, and in words what that costs."""
     from tfm_lib import pretrained
     from tfm_lib.commands import results, tasks
+    from tfm_lib.learning.checkpoints import Checkpoint
     from tfm_lib.writing.copying import CopyingTransformer
 
-    model, vocabulary, _, rules = checkpoint
+    model, vocabulary, state, rules = checkpoint
     if not isinstance(model, CopyingTransformer):
         raise CourseError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
     if task is None and data is None:
@@ -67,10 +68,9 @@ def _without_head(
             f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
         )
     learned = tasks.choose(task, data, seed, copying=True, fields=fields.split(","))
-    with_head = results.development_score(learned, model, vocabulary, rules)
-    model, vocabulary = pretrained.without_head(model, vocabulary)
-    left = results.development_score(learned, model, vocabulary, rules)
-    return checkpoint._replace(model=model, vocabulary=vocabulary), (
-        f"It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
-        f"percent: {100 * left:.1f}, with the head {100 * with_head:.1f}."
+    rest = pretrained.without_head(model, vocabulary)
+    scores = [100 * results.development_score(learned, *both, rules) for both in (rest, (model, vocabulary))]
+    return Checkpoint(*rest, state, rules), (
+        "It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
+        "percent: {:.1f}, with the head {:.1f}.".format(*scores)
     )

@@ -98,9 +98,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def lab(
-    dir: Annotated[
-        Path | None, Option(help="another folder than my_lessons; authors give notebooks", show_default="my_lessons")
-    ] = None,
+    dir: Annotated[Path | None, Option(help="authors give notebooks", show_default="my_lessons")] = None,
     jupyter: Annotated[list[str] | None, Argument(help="options for JupyterLab, after --")] = None,
 ) -> None:
     """Open the lessons in JupyterLab."""
@@ -115,8 +113,8 @@ def lab(
     from jupyterlab.labapp import LabApp
 
     os.environ.setdefault(*PATIENT)
-    config_path = [os.environ.get("JUPYTER_CONFIG_PATH"), str(SETTINGS)]
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, config_path))
+    learners = os.environ.get("JUPYTER_CONFIG_PATH")
+    os.environ["JUPYTER_CONFIG_PATH"] = f"{learners}{os.pathsep}{SETTINGS}" if learners else str(SETTINGS)
     # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
     root = ROOT if folder.is_relative_to(ROOT) else folder
     where = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]

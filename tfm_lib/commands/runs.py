@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from glob import escape
 from pathlib import Path
@@ -18,7 +18,7 @@ from tfm_lib.data.batches import Examples, plan_batches
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError, option
 from tfm_lib.learning import checkpoints, training
-from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, Checkpoint, History
+from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, Checkpoint
 from tfm_lib.learning.head_start import begin_with, word_vectors
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.risk import risk_step
@@ -36,20 +36,13 @@ def checkpoint_of(task: Task) -> Path:
 
 
 def run(
-    task: Task,
-    *,
-    device_name: str | None = None,
-    minutes: float | None = None,
-    resume: bool = False,
-    replace: bool = False,
-    ship: bool = False,
-) -> tuple[Transformer, Vocabulary] | None:
-    """Train, draw and score, in a folder of the task's own; returns what was trained.
+    task: Task, device_name: str | None, minutes: float | None, resume: bool, replace: bool, ship: bool = False
+) -> None:
+    """Train, draw and score, in a folder of the task's own; where it is to ship, it becomes the package's model.
 
     Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), less what it took
     to get ready, but at most `tasks.PASSES` over the pairs; half of the time again is the limit. Otherwise the minutes
-    are the limit, if they are given. Of several workers, only the first one says, saves and scores something, and the
-    others get None.
+    are the limit, if they are given. Of several workers, only the first one says, saves and scores something.
     Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
     """
     team, path = who_trains(), checkpoint_of(task)
@@ -62,8 +55,8 @@ def run(
             state, limit = previous.state, math.inf if minutes is None else minutes
             model, recipe = _learns(previous.model, state.recipe), state.recipe
         else:
-            state = None
-            model, recipe, limit = _begin(task, team, vocabulary, examples, device, minutes, began)
+            state, start = None, _Start(task, team, vocabulary, examples, device)
+            model, recipe, limit = start.begin(minutes, began)
         if team.is_first():
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
@@ -71,75 +64,64 @@ def run(
         save = partial(checkpoints.save_checkpoint, path, model, vocabulary)
         history = team.train(model, examples, recipe, minutes=limit, start=state, save=save)
     if not team.is_first():
-        return None
+        return
     seconds, done = time.perf_counter() - started, len(history.step)
     later = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
     print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{later}", flush=True)
-    _describe(task, model, vocabulary, history, path, seconds)
-    if ship:
-        print(f"{pretrained.ship(model, vocabulary).name} comes with the package from now on")
-    return model, vocabulary
-
-
-def _begin(
-    task: Task,
-    team: Team,
-    vocabulary: Vocabulary,
-    examples: Examples,
-    device: torch.device,
-    minutes: float | None,
-    began: float,
-) -> tuple[Transformer, Recipe, float]:
-    """A new model with its recipe, and the minutes after which its training stops in any case."""
-    vectors, limit = None, math.inf if minutes is None else minutes
-    batches = len(plan_batches(examples, task.recipe.max_tokens))
-    if task.start.head_start:
-        vectors = word_vectors(examples.articles, len(vocabulary), task.start.sizes["d_model"], task.recipe.seed)
-    new_model = partial(_new_model, vocabulary=vocabulary, vectors=vectors, device=device)
-    if task.measured:
-        minutes = minutes or MINUTES
-        left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
-        task, limit = _of_measured_steps(task, team, new_model, examples, batches, left, minutes), 1.5 * minutes
-    task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
-    return _learns(new_model(task), task.recipe), task.recipe, limit
-
-
-def _of_measured_steps(
-    task: Task,
-    team: Team,
-    new_model: Callable[[Task], Transformer],
-    examples: Examples,
-    batches: int,
-    left: float,
-    minutes: float,
-) -> Task:
-    """The task with the steps that this machine takes in the minutes that are left, and says so."""
-    steps = team.steps_within(left, new_model(task), examples, task.recipe)
-    if team is training and task.by_passes and steps >= OFTEN * batches:
-        often = task.of_passes(steps / batches)
-        trial = _learns(new_model(often), often.recipe)
-        usual = team.steps_within(left, trial, examples, often.recipe)
-        risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
-        steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
-    most = PASSES * batches
-    if team.is_first() and steps > most:
-        print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
-    elif team.is_first():
-        print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-    return task.of_steps(min(steps, most))
-
-
-def _describe(
-    task: Task, model: Transformer, vocabulary: Vocabulary, history: History, path: Path, seconds: float
-) -> None:
-    """Leave beside the checkpoint what is read of a run, and in the checkpoint the rules that it writes by."""
     history.save(path.with_name("history.json"))
     results.draw(history, path.with_name("learning_curve.png"))
-    rules = results.best_rules(task, model, vocabulary)
-    if rules != NO_RULES:
-        state = checkpoints.load_checkpoint(path, device=model.output.weight.device).state
-        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
+    if (rules := results.best_rules(task, model, vocabulary)) != NO_RULES:
+        save(checkpoints.load_checkpoint(path, device).state, rules)
     results.report(task, model, vocabulary, rules, path.parent, seconds)
+    if ship:
+        print(f"{pretrained.ship(model, vocabulary).name} comes with the package from now on")
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a new run begins with."""
+
+    task: Task
+    team: Team
+    vocabulary: Vocabulary
+    examples: Examples
+    device: torch.device
+
+    def begin(self, minutes: float | None, began: float) -> tuple[Transformer, Recipe, float]:
+        """The model with its recipe, and the minutes after which its training stops in any case."""
+        task, vectors, limit = self.task, None, math.inf if minutes is None else minutes
+        if task.start.head_start:
+            sizes = len(self.vocabulary), task.start.sizes["d_model"]
+            vectors = word_vectors(self.examples.articles, *sizes, task.recipe.seed)
+        batches = len(plan_batches(self.examples, task.recipe.max_tokens))
+        if task.measured:
+            minutes = minutes or MINUTES
+            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
+            steps, limit = self.measured_steps(vectors, batches, left), 1.5 * minutes
+            most = PASSES * batches
+            if self.team.is_first() and steps > most:
+                print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
+            elif self.team.is_first():
+                print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
+            task = task.of_steps(min(steps, most))
+        task = task.of_passes(task.recipe.steps / batches, RISK if self.team is training else 0.0)  # workers can't
+        return self.model(task, vectors), task.recipe, limit
+
+    def measured_steps(self, vectors: Tensor | None, batches: int, minutes: float) -> int:
+        """How many steps this machine takes in these minutes."""
+        within, task = partial(self.team.steps_within, minutes), self.task
+        steps = within(self.model(task, vectors), self.examples, task.recipe)
+        if self.team is not training or not task.by_passes or steps < OFTEN * batches:
+            return steps
+        often = task.of_passes(steps / batches)
+        trial = self.model(often, vectors)
+        usual = within(trial, self.examples, often.recipe)
+        risky = within(trial, self.examples, often.recipe, risk_step)
+        return max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
+
+    def model(self, task: Task, vectors: Tensor | None) -> Transformer:
+        """The model with which every run of this task, word vectors and seed begins."""
+        return _learns(_new_model(task, self.vocabulary, vectors, self.device), task.recipe)
 
 
 def _previous(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:

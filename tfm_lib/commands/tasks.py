@@ -25,6 +25,10 @@ PASSES = 40  # over a file's pairs, at most: whoever reads them more often learn
 OFTEN, DROPPED, SMOOTHED, RISK = 5, 0.2, 0.1, 0.1
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
+# The rate rises for `WARM_UP` steps and falls in a line.
+FALLING = Recipe(
+    steps=WARM_UP, peak_rate=4e-3, warmup_steps=WARM_UP, fall="linear", max_tokens=2048, label_smoothing=0.0
+)
 
 
 @dataclass(frozen=True)
@@ -137,14 +141,12 @@ def newsroom(seed: int, copying: bool = False) -> Task:
         name=f"newsroom{'-copying' if copying else ''}-seed{seed}",
         splits=splits,
         test_sets={name: (splits._replace(test=_pairs(stories)), stories) for name, stories in tests.items()},
-        vocabulary=lambda: Vocabulary.of_words(
-            (text for pair in splits.train for text in pair), SLOTS if copying else 0
-        ),
+        vocabulary=lambda: Vocabulary.of_words((t for pair in splits.train for t in pair), SLOTS if copying else 0),
         max_article=72,
         max_summary=16,
         start=Start(SIZES | {"norm_first": True, "dropout": 0.0}, copying, head_start=copying),
         # Small batches, so that there are many steps: with batches of twice the size it learns far less in the time.
-        recipe=_falling(1000 if copying else 600, 1.5e-3, seed),
+        recipe=replace(FALLING, steps=1000 if copying else 600, peak_rate=1.5e-3, seed=seed),
         hidden=HIDDEN if copying else 0.0,
     )
 
@@ -162,23 +164,10 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
         max_summary=WRITTEN,
         # With a dropout of 0.1, as in the paper, unless pairs are read `OFTEN`.
         start=Start(SIZES | {"num_heads": 4, "norm_first": True}, copying, head_start=True),
-        recipe=_falling(WARM_UP, 4e-3, seed),
+        recipe=replace(FALLING, seed=seed),
         measured=True,
         by_passes=True,
         rules=tuple(Rules(no_repeat_ngram_size=size) for size in (0, 2, 3)),
-    )
-
-
-def _falling(steps: int, peak_rate: float, seed: int) -> Recipe:
-    """A recipe whose rate rises for `WARM_UP` steps and falls in a line."""
-    return Recipe(
-        steps=steps,
-        peak_rate=peak_rate,
-        warmup_steps=WARM_UP,
-        fall="linear",
-        max_tokens=2048,
-        label_smoothing=0.0,
-        seed=seed,
     )
 
 

@@ -13,18 +13,9 @@ from typer import Option
 from tfm_lib.commands.options import PATIENT, Fields, Seed, positive, whole
 from tfm_lib.errors import CourseError, option
 
-Name = Annotated[
-    Literal["ten_pairs", "newsroom"] | None, Option(help="what to learn without a file", show_default="ten_pairs")
-]
-Minutes = Annotated[
-    float | None,
-    Option(
-        parser=positive,
-        show_default="10",
-        help="how long to train on a file: the first steps are timed, and the number of steps made to fit; after half "
-        "of the time again it stops in any case. Where that number is known, it stops after the minutes",
-    ),
-]
+Name = Annotated[Literal["ten_pairs", "newsroom"] | None, Option(help="to learn without a file; or else ten_pairs")]
+TIMED = "to train on a file: the first steps are timed, and their number is made to fit; half as many again at most"
+Minutes = Annotated[float | None, Option(parser=positive, help=TIMED, show_default="10")]
 Copy = Annotated[
     Literal["0", "1"] | None,
     Option(help="1: a model that can copy words of the text; 0: one that can't", show_default="0, and 1 for a file"),
@@ -51,8 +42,7 @@ def train(
     if resume and replace:
         raise CourseError(f"{option('resume')} and {option('replace')} exclude each other; give one of them")
     if ship and (task, seed) != ("newsroom", 0):
-        newsroom = option("task", "newsroom")
-        raise CourseError(f"what ships is the newsroom model of seed 0; add {newsroom} and leave the seed")
+        raise CourseError(f"the newsroom model of seed 0 ships; add {option('task', 'newsroom')} and leave the seed")
     if model is not None and (data is None or copy is not None):
         raise CourseError(
             f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
@@ -64,7 +54,7 @@ def train(
     chosen = tasks.choose(task, data, seed, steps, None if copy is None else copy == "1", fields.split(","))
     if model is not None:
         chosen = tuning.tuned(chosen, model)
-    run = partial(runs.run, chosen, device_name=device, minutes=minutes, resume=resume, replace=replace, ship=ship)
+    run = partial(runs.run, chosen, device, minutes, resume, replace, ship)
     _together(run, workers, runs.checkpoint_of(chosen), resume)
 
 
@@ -74,16 +64,12 @@ def _together(run: Callable[[], object], number: int, path: Path, resume: bool) 
 
     began = time.time()
     try:
-        if works_together():
-            from tfm_lib.learning import workers
-
-            workers.run(run)
-        elif number > 1:
-            from tfm_lib.learning import workers
-
-            workers.launch(number, sys.argv[1:])
-        else:
+        if number == 1 and not works_together():
             run()
+        else:
+            from tfm_lib.learning import workers
+
+            workers.run(run) if works_together() else workers.launch(number, sys.argv[1:])
     except (KeyboardInterrupt, ChildProcessError) as end:
         if not path.exists() or (path.stat().st_mtime < began and not resume):
             raise

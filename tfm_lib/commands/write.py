@@ -15,15 +15,12 @@ from tfm_lib.errors import CourseError
 if TYPE_CHECKING:  # torch loads only in the commands that need it
     from tfm_lib.pretrained.summarizer import Candidate, Summarizer
 
-Model = Annotated[str | None, Option(help="a run's folder or checkpoint, or what ships: newsroom, newsroom-copying")]
-Beams = Annotated[int | None, Option(parser=whole(1), help="of beam search; as many as summaries are wanted")]
-
 
 def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
     file: Annotated[str | None, Option(help="a text per line, or JSONL with article; - is standard input")] = None,
-    model: Model = None,
-    beams: Beams = None,
+    model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
+    beams: Annotated[int | None, Option(parser=whole(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=whole(1), help="summaries per text, with their probabilities")] = 1,
 ) -> None:
     """Summarize texts with a trained model.
@@ -53,12 +50,11 @@ def write(
                 failed = True
                 _say(f"error: {where}: {line}")
                 print(end="\n" if count == 1 else "")
-                continue
-            for remark in summarizer.remarks(line):
+            for remark in summarizer.remarks(line) if isinstance(line, str) else ():
                 _say(f"{where}: {remark}")
             for summary, probability in candidates:
-                summary = " ".join(summary.split())
-                print(*([*first, f"{probability:.3g}", summary] if count > 1 else [summary]), sep="\t")
+                words = " ".join(summary.split())
+                print(*([*first, f"{probability:.3g}", words] if count > 1 else [words]), sep="\t")
     except BrokenPipeError:  # who reads wants no more; what is still in the buffer goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
