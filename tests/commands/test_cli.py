@@ -22,12 +22,6 @@ from tfm_lib.lessons import COURSE
 OPTIONS = "--copy --data --device --fields --minutes --model --replace --resume --seed --ship --steps --task --workers"
 
 
-def tfm(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "tfm_lib", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG, env=os.environ | environment)
-
-
 @pytest.mark.parametrize("by_make", [False, True])
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -71,15 +65,11 @@ def test_help_is_readable(command, capsys):
         assert option.param_type_name == "argument" or option.help, option.name
 
 
-def test_wrong_input_ends_in_one_line(tmp_path):
-    lesson = tfm("reset", "99")
-    assert (lesson.returncode, lesson.stderr.count("\n")) == (1, 1) and lesson.stderr.startswith(
-        "error: no lesson '99'"
-    )
-    (tmp_path / "shop.jsonl").write_text('{"article": "a"}\n')
-    pairs = tfm("train", DATA=str(tmp_path / "shop.jsonl"), **{BY_MAKE: "DATA"})
-    assert (pairs.returncode, pairs.stderr.count("\n")) == (1, 1)
-    assert re.match(r"error: \S+shop.jsonl, line 1: the field summary is missing", pairs.stderr)
+def test_wrong_input_ends_in_one_line():
+    command = [sys.executable, "-m", "tfm_lib", "reset", "99"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG)
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert ran.stderr.startswith("error: no lesson '99'; give the number")
 
 
 @pytest.fixture(scope="module")

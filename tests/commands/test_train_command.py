@@ -451,6 +451,13 @@ def test_an_error_of_a_worker_is_marked_unless_it_is_a_bug():
     assert not isinstance(error.value, CourseError)
 
 
+def test_a_broken_file_leaves_no_run():
+    Path("shop.jsonl").write_text('{"article": "a"}\n')
+    with pytest.raises(CourseError, match="^shop.jsonl, line 1: the field summary is missing"):
+        run("--data", "shop.jsonl")
+    assert not Path("runs").exists()
+
+
 def test_an_alphabet_that_lacks_signs_stops_nothing(monkeypatch):
     """As into a file on Windows."""
     rows = [{"article": f"день {n} ✓", "summary": f"{n} ламп"} for n in range(9)]
