@@ -1,11 +1,11 @@
 """Train once for each seed, on the newsroom or on real text, and write down what comes out.
 
-    python benchmarks/training.py newsroom "The newsroom" --task newsroom
-    python benchmarks/training.py newsroom_copying "The newsroom, by a model that copies" --task newsroom --copy 1
-    python benchmarks/training.py real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
+    python benchmarks/training.py training_on_toy_summaries/newsroom "The newsroom" --task newsroom
+    python benchmarks/training.py real_text/newsroom_copying "The newsroom, copied" --task newsroom --copy 1
+    python benchmarks/training.py real_text/real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
 
-It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
-this script, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
+It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json in
+this folder, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from types import SimpleNamespace
 
 import torch
 
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import run as command
 from tfm_lib.commands.runs import checkpoint_of
 from tfm_lib.commands.tasks import Task, choose
 from tfm_lib.learning.checkpoints import Checkpoint, History, load_checkpoint
@@ -37,16 +37,12 @@ HERE = Path(__file__).parent
 POINTS = 50  # of a learning curve
 
 
-def run(command: argparse.Namespace, seed: int) -> dict:
+def run(args: argparse.Namespace, seed: int) -> dict:
     """Train and score with one seed; returns what it left in runs/, and the load of the machine around it."""
-    before = os.times()
-    options = {"--data": command.data, "--task": command.task, "--copy": command.copy, "--seed": seed}
-    options |= {"--device": "cpu"}
-    options |= {"--minutes": command.minutes, "--steps": command.steps}
-    given = [str(part) for option in options.items() if option[1] is not None for part in option]
-    args = parser().parse_args(["train", "--replace", *given])
-    load = [os.getloadavg()[0]]
-    args.run(args)
+    before, load = os.times(), [os.getloadavg()[0]]
+    options = {name: getattr(args, name) for name in ("data", "task", "copy", "minutes", "steps")}
+    given = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    command("train", "--replace", "--device=cpu", f"--seed={seed}", *given)
     load.append(os.getloadavg()[0])
     after = os.times()
     task = choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1)
@@ -90,7 +86,7 @@ def with_copied(record: dict, task: Task, kept: Checkpoint) -> dict:
     """The same, with what was copied in bold in what a copying model wrote."""
     if isinstance(kept.model, CopyingTransformer):
         model = kept.model.eval()
-        for name, (splits, _) in task.test_sets().items():
+        for name, (splits, _) in task.test_sets.items():
             examples = record["test_sets"][name]["examples"]
             ids = task.encode(splits.test[: len(examples)], kept.vocabulary)
             for example, article, words in zip(examples, ids.articles, ids.words, strict=True):
@@ -191,18 +187,18 @@ def spread(values: list[float]) -> str:
 
 
 def main() -> None:
-    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_argument("name", help="of the two files that it writes")
-    command.add_argument("title", help="of the page: what the data is, and its license")
-    command.add_argument("--data")
-    command.add_argument("--task")
-    command.add_argument("--copy", type=int, choices=[0, 1], help="1: a model that copies")
-    command.add_argument("--minutes", type=float, default=10.0)
-    command.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
-    command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    args = command.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="of what it writes, with its folder: real_text/newsroom_copying")
+    parser.add_argument("title", help="of the page: what the data is, and its license")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--task")
+    parser.add_argument("--copy", type=int, choices=[0, 1], help="1: a model that copies")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    args = parser.parse_args()
     report = {
-        "name": args.name,
+        "name": Path(args.name).name,
         "title": args.title,
         "date": date.today().isoformat(),
         "command": f"`python {shlex.join(['benchmarks/training.py', *sys.argv[1:]])}`",

@@ -15,10 +15,10 @@ extensions = ["myst_nb", "pages"]
 
 # The sources are the repository's own files, so that their links to each other hold; docs/index.md is the first page.
 root_doc = "docs/index"
-include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 exclude_patterns = [
     *(".*", "site", "runs", "my_lessons", "student_lessons"),  # not even looked into
-    "benchmarks/*_notes.md",  # words that a benchmark puts into its page
+    "benchmarks/*/*_notes.md",  # words that a benchmark puts into its page
 ]
 
 nb_execution_mode = "off"

@@ -361,7 +361,10 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as package:
         package.extractall(tmp_path / "installed")
-    package, read = tmp_path / "installed/tfm_lib", ("benchmarks/changes.json", "docs/transformer.py")  # by lessons
+    package, read = (
+        tmp_path / "installed/tfm_lib",
+        ("benchmarks/speed/changes.json", "docs/transformer.py"),
+    )  # by lessons
     names = sorted(path.name for path in (package / "notebooks").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert all((package / name).is_file() for name in (*read, "show/js/model.js", "ask/js/quiz.js"))

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import parts_replaced
+from benchmarks.families_and_scale import parts_replaced
 from tests.checkup.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
 from tfm_lib.checkup.advice import ADVICE, EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES
 from tfm_lib.checkup.report import SEVERITIES
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import run
 from tfm_lib.lessons import LESSONS
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.copying import CopyingTransformer
@@ -292,9 +292,8 @@ def test_the_command_tells_a_fault_and_ends_with_1(tmp_path):
 def test_the_command_ends_with_0_or_2(target, status, words, tmp_path, monkeypatch, capsys):
     (tmp_path / "healthy.py").write_text(GPT)
     monkeypatch.chdir(tmp_path)
-    arguments = parser().parse_args(["checkup", target, *QUICK])
     with pytest.raises(SystemExit) as end:
-        arguments.run(arguments)
+        run("checkup", target, *QUICK)
     printed = capsys.readouterr()
     assert (end.value.code, words in printed.out, printed.err) == (status, True, "")
 

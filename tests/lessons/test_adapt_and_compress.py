@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import adapting, compressing, lessons
+from benchmarks import lessons
+from benchmarks.adapt_and_compress import adapting, compressing
 from tests.lessons.same_code import assert_same
 from tests.proof import cells
 from tests.proof.environment import ROOT

@@ -23,7 +23,8 @@ from transformers import (
 )
 from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
 
-from benchmarks import families, lessons, noise, parts_replaced, scaling_law
+from benchmarks import lessons
+from benchmarks.families_and_scale import families, noise, parts_replaced, scaling_law
 from tests.lessons.same_code import assert_same
 from tests.proof import cells
 from tests.proof.environment import ROOT
@@ -238,7 +239,7 @@ def test_fates_are_drawn_once():
 
 
 def recorded(name: str) -> dict:
-    return json.loads((ROOT / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / f"benchmarks/families_and_scale/{name}.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.pages.links import markdown_of, parse, walk
 from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
 from tfm_lib.ask.quiz import mathml, quiz, quiz_data
+from tfm_lib.commands import course
 from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
@@ -58,7 +59,12 @@ def source_names() -> set[str]:
 
 
 def test_every_lesson_and_every_text_of_docs_becomes_a_page():
-    wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/newsroom.md", ROOT / "CONTRIBUTING.md"]
+    wanted = [
+        *LESSONS,
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "benchmarks/training_on_toy_summaries/newsroom.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
     names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted}
     assert len(LESSONS) >= 8 and names <= source_names()
 
@@ -180,10 +186,16 @@ def test_every_lesson_can_become_a_page(path):
 def test_make_looks_for_what_the_group_site_brings_and_publishes_what_it_writes():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     group = {Requirement(need).name for need in project["dependency-groups"]["site"]}
-    needed = re.findall(r"^PAGES_NEED := (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[0]
-    assert set(needed.replace("_", "-").split()) == group
+    assert {name.replace("_", "-") for name in course.PAGES_NEED} == group
     jobs = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))["jobs"]
     steps = jobs["build"]["steps"]
     assert any(step.get("run", "").startswith("make site") for step in steps)
     [upload] = [step for step in steps if "upload-pages-artifact" in step.get("uses", "")]
     assert upload["with"] == {"path": "site"} and jobs["publish"]["needs"] == "build"
+
+
+def test_the_command_says_what_conda_does_not_bring(monkeypatch):
+    monkeypatch.setattr(course, "enter_clone", lambda: None)
+    monkeypatch.setattr(course, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="need more than conda brings: uv pip install --python .* --group site$"):
+        course.site()

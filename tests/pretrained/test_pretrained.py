@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from tests.proof import cells
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import run as command
 from tfm_lib.data.batches import Batch, encode_pairs, pad_rows
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
@@ -400,11 +400,6 @@ export(*newsroom_model(), {str(tmp_path / "out")!r})
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(ours.tokenizer.encode(text)), str(ours.generate([text]))]
-
-
-def command(*arguments: str) -> None:
-    args = parser().parse_args(arguments)
-    args.run(args)
 
 
 @pytest.fixture

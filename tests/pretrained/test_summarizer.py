@@ -15,7 +15,7 @@ from tests.data.test_batches import bart_like
 from tests.model.test_model import small
 from tests.times import HUNG
 from tests.writing.test_decoding import lively
-from tfm_lib.commands.cli import main, parser
+from tfm_lib.commands.cli import main, run
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import History, State, save_checkpoint
 from tfm_lib.learning.recipes import Recipe
@@ -53,8 +53,7 @@ def toy() -> Summarizer:
 def write(*arguments: str, stdin: bytes | None = None, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
     if monkeypatch is not None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin or b"")))
-    args = parser().parse_args(["write", *arguments])
-    args.run(args)
+    run("write", *arguments)
 
 
 def keep(run: str, summarizer: Summarizer, steps_done: int | None = None) -> Path:

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import broken_machine
+from benchmarks.start_here import broken_machine
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.lessons import course_file
 from tfm_lib.model import Transformer, TransformerConfig

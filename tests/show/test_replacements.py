@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import swapped_attention
+from benchmarks.cheaper_attention import swapped_attention
 from tfm_lib.attention import attention_weights
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.lessons import course_file

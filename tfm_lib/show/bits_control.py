@@ -3,7 +3,7 @@
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 
-RECORD = "benchmarks/compressing.json"
+RECORD = "benchmarks/adapt_and_compress/compressing.json"
 LOOKS = {"tensor": MEANING["key"], "row": MEANING["query"], "group": MEANING["value"]}  # of who shares a step
 BITS, PER = 4, "row"  # to begin with
 
@@ -12,7 +12,7 @@ BITS, PER = 4, "row"  # to begin with
 def bits_control() -> Live:
     """Bytes against headlines that are right, for each number of bits and each way to share a step.
 
-    It shows what `benchmarks/compressing.py` has written; nothing is computed anew.
+    It shows what `benchmarks/adapt_and_compress/compressing.py` has written; nothing is computed anew.
     """
     record = load_record(RECORD)
     points = [{name: row[name] for name in ("bits", "per", "bytes", "exact", "headline")} for row in record["bits"]]

@@ -5,7 +5,7 @@ from statistics import fmean
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, SEQUENTIAL, Figure, style
 
-RECORD = "benchmarks/copying_digits.json"
+RECORD = "benchmarks/before_and_beside/copying_digits.json"
 MODELS = ("GRU", "GRU with attention", "Transformer")
 BEGIN, LOOKS = 10, "GRU with attention"  # digits, and whose map, to begin with
 
@@ -14,7 +14,7 @@ BEGIN, LOOKS = 10, "GRU with attention"  # digits, and whose map, to begin with
 def bottleneck_control() -> Live:
     """Three models that repeat digits: turn n, and see what is right and where they look.
 
-    It shows what `benchmarks/copying_digits.py` has written; nothing is trained.
+    It shows what `benchmarks/before_and_beside/copying_digits.py` has written; nothing is trained.
     """
     record = load_record(RECORD)
     lengths = [int(n) for n in record["strings"]]

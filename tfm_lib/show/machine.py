@@ -17,7 +17,7 @@ from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import record_attention
 
-RECORD = "benchmarks/broken_machine.json"
+RECORD = "benchmarks/start_here/broken_machine.json"
 NOBODY = (
     "Burglar Ottilie Zwack broke into a shop in Ulm on Friday and left with six bicycles. The police found the door "
     "wide open."

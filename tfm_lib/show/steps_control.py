@@ -3,7 +3,7 @@
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 
-RECORD = "benchmarks/newsroom_steps.json"
+RECORD = "benchmarks/training_on_toy_summaries/newsroom_steps.json"
 BEGIN, PLACE = 150, "place"  # the step and the place to begin with
 NAMES = {
     "form": "the form",
@@ -21,7 +21,7 @@ LEARNED = 0.9  # from this share of stories on, it counts as learned
 def steps_control() -> Live:
     """One headline after the steps of a training: turn the step, and see the text, the next words and what is right.
 
-    It shows what `benchmarks/newsroom_steps.py` has written; nothing is trained.
+    It shows what `benchmarks/training_on_toy_summaries/newsroom_steps.py` has written; nothing is trained.
     """
     record = load_record(RECORD)
     look = next(look for look in record["looks"] if look["step"] == BEGIN)

@@ -12,7 +12,7 @@ from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import greedy
 
-RECORD = "benchmarks/swapped_attention.json"
+RECORD = "benchmarks/cheaper_attention/swapped_attention.json"
 EVENT = "opening"  # the ready story that needs the encoder's attention
 PLACE, WAY, STEP = "encoder", "window", 0  # to begin with: a step of its sizes
 ALONE = {"full": "full", "none": "none at all", "mean": "plain mean"}  # the rows that always stand there
@@ -38,7 +38,8 @@ def swap_attention(story: str = "") -> Live:
 
     Turn where, by what and how much, and read the headline anew, beside those with full attention, with none at all and
     with the plain mean of the values. Beside each stands the share of test stories that it writes exactly right, as
-    `benchmarks/swapped_attention.py` has measured it. Raises ValueError for a story that the model cannot read.
+    `benchmarks/cheaper_attention/swapped_attention.py` has measured it. Raises ValueError for a story that the model
+    cannot read.
     """
     model, vocabulary = newsroom_model()
     record = load_record(RECORD)

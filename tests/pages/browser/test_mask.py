@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from benchmarks.families import prefix_mask
+from benchmarks.families_and_scale.families import prefix_mask
 from tests.pages.browser.reader import is_wider_than, pick, shown, slide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks

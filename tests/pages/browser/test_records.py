@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks import newsroom_steps
+from benchmarks.training_on_toy_summaries import newsroom_steps
 from tests.pages.browser.reader import pick, shown, slide, words
 from tfm_lib.lessons import course_file
 from tfm_lib.show import bits_control as bits

@@ -1,6 +1,6 @@
 /**
  * Lesson 17: the summarizer with fewer bits a weight. data: points, {bits, per, bytes, exact, headline} of what
- * benchmarks/compressing.py has measured on so many stories; wanted, the right headline; bits and per to begin with.
+ * benchmarks/adapt_and_compress/compressing.py has measured on so many stories; wanted, the right headline; bits and per to begin with.
  */
 function bitsControl(root, { points, wanted, stories, bits, per }) {
   const state = { bits, per }, box = { left: 34, right: 350, top: 10, bottom: 200 };

@@ -1,5 +1,5 @@
 /**
- * Lesson 14: three models that repeat digits. data: what benchmarks/copying_digits.py has written, in the order of
+ * Lesson 14: three models that repeat digits. data: what benchmarks/before_and_beside/copying_digits.py has written, in the order of
  * lengths: strings that are heard; of each model the share of whole strings right, what it wrote, and where it looked,
  * in percent (null: it cannot look); n, the length to begin with, and looks, the model whose map is shown.
  */

@@ -1,5 +1,5 @@
 /**
- * Lesson 07: a headline after the steps of a training. data: what benchmarks/newsroom_steps.py has written; step and
+ * Lesson 07: a headline after the steps of a training. data: what benchmarks/training_on_toy_summaries/newsroom_steps.py has written; step and
  * place to begin with; names of what is told right; enough, the share of stories from which on it counts as learned.
  */
 function stepsControl(root, { steps, story, places, others, curve, looks, step, place, names, enough }) {
