@@ -98,7 +98,7 @@ lessons: $(READY) ## for authors: execute the lessons, write what changed (LESSO
 claims: $(READY) ## for authors: compare the claims of the lessons with the last commit
 stamp: $(READY) ## for authors: write badges, first cells, folds and the numbers in links
 check lessons claims stamp:
-	@$(RUN) -m tests.proof.author $@ $(LESSONS)
+	@$(RUN) -m tests.lessons.author $@ $(LESSONS)
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
 	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings

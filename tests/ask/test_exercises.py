@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tests.times import HUNG
 from tfm_lib.ask import checks, progress_file, running, verdict
 from tfm_lib.ask.comparing import difference

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from benchmarks import adapting, compressing, lessons
+from tests import ROOT
 from tests.lessons.same_code import assert_same
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests.nbclaims import cells
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.pretrained import newsroom_model
 

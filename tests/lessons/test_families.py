@@ -24,9 +24,9 @@ from transformers import (
 from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
 
 from benchmarks import families, lessons, noise, parts_replaced, scaling_law
+from tests import ROOT
 from tests.lessons.same_code import assert_same
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests.nbclaims import cells
 from tfm_lib.model import TransformerConfig
 
 LESSON = lessons.definitions("16_families_and_scale")

@@ -22,8 +22,9 @@ from docs.reading import (
     probability,
     read,
 )
-from tests.proof.environment import ROOT, why_not_compared
-from tests.proof.outputs import off_by_more_than_a_shade
+from tests import ROOT
+from tests.nbclaims.environment import why_not_compared
+from tests.nbclaims.outputs import off_by_more_than_a_shade
 from tfm_lib.data.newsroom import make_newsroom, words
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.summarizer_controls import go_on

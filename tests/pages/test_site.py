@@ -22,8 +22,8 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 
+from tests.lessons.stamp import SETUP_ID, badge
 from tests.pages.links import markdown_of, parse, walk
-from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
 from tests.times import HUNG
 from tfm_lib.ask.quiz import quiz, quiz_data

@@ -20,7 +20,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tests.times import HUNG
 from tfm_lib.commands.cli import given_to_make, main, options_of
 from tfm_lib.commands.copies import as_file
@@ -369,10 +369,10 @@ COMMANDS = {
     "student": ["-m tfm_lib student"],
     "bench": ["-m benchmarks.speed"],
     "site": ["-m sphinx"],
-    "check": ["-m tests.proof.author check"],
-    "lessons": ["-m tests.proof.author lessons"],
-    "claims": ["-m tests.proof.author claims"],
-    "stamp": ["-m tests.proof.author stamp"],
+    "check": ["-m tests.lessons.author check"],
+    "lessons": ["-m tests.lessons.author lessons"],
+    "claims": ["-m tests.lessons.author claims"],
+    "stamp": ["-m tests.lessons.author stamp"],
     "clean": [],
 }
 
@@ -535,7 +535,7 @@ def test_one_lesson_is_checked_executed_and_proven_by_its_number(called, number)
     roundings = ["-m", "pytest", "--dist", "worksteal", "-m", "slow or weekly", "tests/lessons/test_roundings.py"]
     assert called("test-slow", f"LESSON={number}") == [roundings]
     for target in ("check", "lessons"):
-        assert called(target, f"LESSON={number}") == [["-m", "tests.proof.author", target, file]]
+        assert called(target, f"LESSON={number}") == [["-m", "tests.lessons.author", target, file]]
         with pytest.raises(ValueError, match=rf"There is no lesson {number}0; .* 00_start_here 01_attention"):
             called(target, f"LESSON={number}0")
 

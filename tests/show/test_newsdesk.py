@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.ask.test_quiz import bundles
-from tests.proof import outputs
+from tests.nbclaims import outputs
 from tests.show.controls import CONTROLS
 from tfm_lib.data.newsroom import EVENTS, make_newsroom, read_slots
 from tfm_lib.pretrained import newsroom_model

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from tests.ask.test_quiz import bundles
+from tests.nbclaims import outputs
 from tests.pages.browser.test_curve import Run
-from tests.proof import outputs
 from tests.show.controls import CONTROLS
 from tfm_lib.show.live import ON_PAGES, VIEW, caption
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve

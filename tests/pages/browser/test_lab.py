@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tests.show.controls import turn_every_knob
 from tests.times import HUNG, Answer, report
 from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from tests.proof.numbers import Number, numbers_in
+from .numbers import Number, numbers_in
 
 HIDDEN, COMMENT, MARKER = "\x00", "\x01", "\x02"  # fillers: what is no prose, HTML comments, list markers
 

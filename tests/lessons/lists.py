@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from tests.proof.cells import read, tags
-from tests.proof.claims import bounds, operands
-from tests.proof.environment import ROOT
-from tests.proof.prose import Note, sentences
+from tests import ROOT
+from tests.nbclaims.cells import read, tags
+from tests.nbclaims.claims import bounds, operands
+from tests.nbclaims.prose import Note, sentences
 
 
 def changes(lesson: Path) -> Iterator[str]:
