@@ -4,6 +4,7 @@ import ast
 import base64
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from nbformat.v4 import output_from_msg
 from PIL import Image
 
 from ..cells import code, markdown, notebook, read, tags, write
+from ..lint import lint
 from ..project import project
 
 ENGINE = Path(__file__).resolve().parents[1]
@@ -120,25 +122,17 @@ def test_a_project_adds_rules_and_items(run, monkeypatch):
     )
 
 
-RULES = """\
-from nbclaims.project import project
-
-
-def title(path, book):
-    if not book.cells[0].source.startswith("# The"):
-        yield "its title does not begin with The"
-
-
-project.book_rules["title"] = title
-"""
+README = (ENGINE / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_stranger_copies_the_folder_and_has_claims(tmp_path):
-    """In an empty project, with a rule of its own: right, wrong and missing claims about trees."""
+    """In an empty project, with the rule of the README: right, wrong and missing claims about trees."""
     shutil.copytree(ENGINE, tmp_path / "nbclaims", ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    (tmp_path / "my_rules.py").write_text(RULES)
+    [rules] = re.findall(r"^```python\n(.+?)^project\.lock.+?^```$", README, re.DOTALL | re.MULTILINE)
+    (tmp_path / "my_rules.py").write_text(rules)
     write(tmp_path / "right.ipynb", trees())
     book = trees()
+    book.cells[0].source = "Trees"
     book.cells[2].source += " The oldest is 1.5 times as high. It is 2.5 m<!-- claim: 2 < heights[1] < 3 -->."
     write(tmp_path / "wrong.ipynb", book)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHONPATH"))}
@@ -146,12 +140,18 @@ def test_a_stranger_copies_the_folder_and_has_claims(tmp_path):
     command = [sys.executable, "-m", "pytest", *plugins, "--color=no"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     report = done.stdout + done.stderr
-    assert done.returncode == 1 and "3 failed, 8 passed" in report, report
-    assert report.count("- its title does not begin with The") == 2
+    assert done.returncode == 1 and "2 failed, 9 passed" in report, report
+    assert report.count("- the first line is no title") == 1
     assert "'1.5 times' is measured, and no claim checks it: 'The oldest is 1.5 times as high.'" in report
     assert "It is 2.5 m.\nIts claim `2 < heights[1] < 3` is false. In this run\n  heights[1] = 4.0" in report
     assert "notebooks: 2, cells: 6 (100% strict), claims: 3, of them 0 bounds, seconds: " in report
     assert "outputs compared; rounding: avx2" in report
+
+
+def test_the_example_of_the_readme_is_in_order():
+    example = "".join(re.findall(r"^    (.*\n)", README.partition("## Install")[0], re.MULTILINE))
+    assert example.count("<!-- claim: ") == 2
+    assert list(lint(Path(), notebook(markdown(example)))) == []
 
 
 def test_nbclaims_imports_itself_relatively_and_nothing_of_the_project_around_it():
