@@ -24,7 +24,7 @@ from tests.lessons.stamp import repository, stamp, stamp_readme
 from tests.nbclaims import environment, lint, values
 from tests.nbclaims.cells import code_cells, markdown_cells, read, write
 from tests.nbclaims.claims import operands
-from tests.nbclaims.prose import sentences
+from tests.nbclaims.prose import notes, sentences
 from tests.nbclaims.values import Evaluate, findings
 from tests.pages import links
 
@@ -93,10 +93,12 @@ def check_all(paths: list[Path]) -> int:
             counts[kind] += kind != "bound"
             short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
             print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
-        notes = [n for cell in markdown_cells(read(path)) for s in sentences(cell.source) for n in s.notes]
-        claims, bounds = sum(n.kind == "claim" for n in notes), sum(bool(n.bound) for n in notes)
+        claims = [note for _, note in notes(read(path)) if note.kind == "claim"]
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count) or "nothing to mend"
-        print(f"{path.name}: {kinds}; claims: {claims}, of them {bounds} bounds", flush=True)
+        print(
+            f"{path.name}: {kinds}; claims: {len(claims)}, of them {sum(bool(note.bound) for note in claims)} bounds",
+            flush=True,
+        )
         total += counts
     for kind in MEND.keys() & total.keys():
         print(f"{kind}: {MEND[kind]}.")

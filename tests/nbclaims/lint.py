@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from .cells import markdown_cells
 from .claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
 from .numbers import Number
 from .order import order_findings
 from .project import BookRule, ProseRule, project
-from .prose import COMMENT, EXACT_FORM, Note, Sentence, comments, mask, sentences
+from .prose import COMMENT, EXACT_FORM, Note, Sentence, comments, mask, notes, sentences
 from .values import worked_out
 
 MAX_BOUNDS = 1 / 10  # of the claims of a notebook
@@ -45,16 +44,16 @@ def lint(path: Path, book: NotebookNode) -> Iterator[Finding]:
 
 def bound_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Few claims of a notebook only bound: a number says more."""
-    notes = [note for cell in markdown_cells(book) for sentence in sentences(cell.source) for note in sentence.notes]
-    claims, loose = sum(note.kind == "claim" for note in notes), sum(bool(note.bound) for note in notes)
-    if loose > max(1, MAX_BOUNDS * claims):
-        yield f"{loose} of its {claims} claims are bounds; one in ten is the most: write numbers instead"
+    claims = [note for _, note in notes(book) if note.kind == "claim"]
+    loose = sum(bool(note.bound) for note in claims)
+    if loose > max(1, MAX_BOUNDS * len(claims)):
+        yield f"{loose} of its {len(claims)} claims are bounds; one in ten is the most: write numbers instead"
 
 
 def form_findings(source: str) -> Iterator[str]:
     """Comments have a known form and stand where nobody sees them; pictures have their words."""
     masked = mask(source)
-    for comment in comments(source, masked):
+    for _, comment in comments(source, masked):
         if re.fullmatch(r"<!-- was: [\w-]+ -->", comment):
             yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
         elif not EXACT_FORM.fullmatch(comment):
@@ -123,10 +122,8 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
         limits.append(bounds(claim))
         if note.seen:
             yield from (f"the claim `{claim}` of {sentence.text!r} {why}" for why in range_findings(sentence, note))
-        numbers = sentence.numbers_anywhere
-        near = sentence.numbers_of(note)
-        stated = [number.text for number in near if number.measured or re.search(r"\d", number.text)]
-        if stated and limits[-1].values - {0, 1} and not _any_enclosed(numbers, limits[-1]):
+        stated = [number.text for number in sentence.stated(note)]
+        if stated and limits[-1].values - {0, 1} and not _any_enclosed(sentence.numbers_anywhere, limits[-1]):
             sound = False
             yield (
                 f"the claim `{claim}` does not enclose the number of its sentence ({', '.join(stated)}): "

@@ -255,7 +255,7 @@ def _loose_claim(
 ) -> Iterator[str]:
     """Where a value of a claim is no number of its sentence, or the number before the claim is no value of it."""
     near = [number for number in sentence.numbers_of(note) if number.counts]
-    stated = [number for number in near if number.measured or re.search(r"\d", number.text)]
+    stated = [number for number in sentence.stated(note) if number.counts]
     if len(stated) > 1 and stated[-1].start < stated[-2].start + len(stated[-2].text):
         del stated[-1]  # the 100 of "95 of 100"
     loose = False

@@ -133,20 +133,17 @@ def test_unsound_prose_is_named(prose, message):
     assert any(message in finding for finding in findings), findings
 
 
-def test_sentences_keep_their_claims():
-    found = sentences(
-        "Cf. e.g. 0.5<!-- claim: a -->. Then `b. C`<!-- claim: b -->! <!-- claim: c -->\n\n- d <!-- claim: d -->"
-    )
-    assert [(sentence.text, sentence.claims) for sentence in found] == [
-        ("Cf. e.g. 0.5.", ["a"]),
-        ("Then `b. C`!", ["b", "c"]),
-        ("- d", ["d"]),
-    ]
-
-
-def test_a_claim_in_a_heading_is_a_claim_and_one_in_code_is_none():
-    found = sentences("## Title 0.5 <!-- claim: a -->\n\n`<!-- claim: b -->`\n\n```\n<!-- claim: c -->\n```")
-    assert [claim for sentence in found for claim in sentence.claims] == ["a"]
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("Cf. e.g. 0.5<!-- claim: a -->. Then `b. C`<!-- claim: b -->! <!-- claim: c -->\n\n- d <!-- claim: d -->",
+         [("Cf. e.g. 0.5.", ["a"]), ("Then `b. C`!", ["b", "c"]), ("- d", ["d"])]),
+        ("## T 0.5 <!-- claim: a -->\n\n`<!-- claim: b -->`", [("## T 0.5", ["a"]), ("``", [])]),
+    ],
+)  # fmt: skip
+def test_sentences_keep_their_claims_and_one_in_code_is_none(source, parts):
+    found = [(sentence.text, [note.content for note in sentence.notes]) for sentence in sentences(source)]
+    assert found == parts
 
 
 @pytest.mark.parametrize(
