@@ -164,8 +164,8 @@ def page(report: dict) -> str:
     lines = [
         "# Docstrings: the first line from the rest",
         "",
-        "Written by `benchmarks/real_text/docstrings.py`, one thread; the CPU seconds are of training alone, and a load "
-        "beyond",
+        "Written by `benchmarks/real_text/docstrings.py`, one thread; the CPU seconds are of training alone, and a "
+        "load beyond",
         f"2 says that other work slowed it down. The machine's {len(whole['packages'])} packages with pairs hold",
         f"{sum(whole['packages'].values()):,}; nobody learns from {DEV} and {TEST}. Scored on {SCORED} pairs of",
         f"{TEST}, in percent, mean ± standard deviation over seeds; in brackets, no trigram of tokens may come twice.",

@@ -22,7 +22,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tests.show.test_plots import contrast
 from tests.times import HUNG
 from tfm_lib.ask import checks, progress_file, running, verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tfm_lib.ask.flashcards import DECK, write_deck
 from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
 from tfm_lib.commands.cli import parameters, run

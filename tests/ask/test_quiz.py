@@ -16,9 +16,10 @@ import ipywidgets
 import nbformat
 import pytest
 
+from tests import ROOT, UV
 from tests.ask.test_questions import CHOSEN, COURSE, GOOD, write_lesson
-from tests.proof import author, cells, lint, outputs
-from tests.proof.environment import ROOT, UV
+from tests.lessons import execution, rules
+from tests.nbclaims import cells, outputs
 from tfm_lib.ask import progress_file
 from tfm_lib.ask import quiz as module
 from tfm_lib.ask.quiz import filled_in, mathml, quiz, quiz_data
@@ -283,7 +284,7 @@ def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under
     assert outputs.clean(stored) == stored and outputs.difference(stored, [shown]) is None
     book = cells.notebook(cells.code("control"))
     book.cells[0].outputs = stored
-    assert list(lint.output_findings(book)) == []
+    assert list(rules.output_findings(Path(), book)) == []
 
 
 def test_a_live_view_needs_words_beside_it():
@@ -302,16 +303,16 @@ def test_authors_get_a_lesson_without_live_views_and_with_its_collapsed_section(
     section = cells.markdown("### The same questions, to read")
     section.metadata = nbformat.from_dict({"jp-MarkdownHeadingCollapsed": True, "editable": True})
     book = cells.notebook(cells.code("\n".join(line.strip() for line in code.splitlines())), section)
-    fresh = author.execute(book, tmp_path)
+    fresh = execution.execute(book, tmp_path)
     assert VIEW in fresh.cells[0].outputs[0].data
     saved = nbformat.from_dict({**fresh, "metadata": book.metadata})
-    assert "stores a live widget" in "".join(lint.output_findings(saved))
-    changes = author.renew(saved, fresh)
+    assert "stores a live widget" in "".join(rules.output_findings(Path(), saved))
+    changes = execution.renew(saved, fresh)
     assert any("live widget" in change for change in changes) and "metadata" in changes
     assert [dict(output.data) for output in saved.cells[0].outputs] == [stored_form("spine", quiz("01_x"))]
     assert saved.cells[1].metadata == {"jp-MarkdownHeadingCollapsed": True}
-    assert list(lint.output_findings(saved)) == [] and "widgets" not in saved.metadata
-    assert author.renew(saved, fresh) == []
+    assert list(rules.output_findings(Path(), saved)) == [] and "widgets" not in saved.metadata
+    assert execution.renew(saved, fresh) == []
 
 
 def test_a_page_gets_the_questions_of_which_the_lesson_stores_only_the_place(lessons):

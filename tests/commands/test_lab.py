@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tfm_lib.commands.copies import as_file
 from tfm_lib.commands.lab import add_lessons, lab, reset_lesson, without_solutions
 

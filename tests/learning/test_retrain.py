@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.proof.environment import ROOT
+from tests import ROOT
 from tfm_lib.commands.cli import run as command
 
 

@@ -5,8 +5,8 @@ import inspect
 from collections.abc import Iterable
 from types import ModuleType
 
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests import ROOT
+from tests.nbclaims import cells
 
 
 def definitions(source: str) -> dict[str, str]:

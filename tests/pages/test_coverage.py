@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nbclaims import cells
 from tests.pages import links
-from tests.proof import cells
 from tfm_lib.lessons import LESSONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"

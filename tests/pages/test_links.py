@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
+from tests.lessons.references import bare_references, stale_links
 from tests.pages import links
-from tests.proof.references import bare_references, stale_links
 
 
 @pytest.mark.parametrize("path", links.TEXTS, ids=lambda path: path.name)

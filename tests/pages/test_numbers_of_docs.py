@@ -13,9 +13,10 @@ from torch import nn
 
 from docs import landscape
 from tests.learning import test_kill
+from tests.lessons import anatomy
+from tests.nbclaims import cells, lint, numbers
+from tests.nbclaims.prose import sentences
 from tests.pages import links
-from tests.proof import anatomy, cells, lint, numbers
-from tests.proof.prose import sentences
 from tfm_lib.data import newsroom
 from tfm_lib.lessons import LESSONS
 

@@ -13,8 +13,8 @@ from PIL import Image, ImageSequence
 
 from docs import pictures
 from docs.reading import ANIMATED, PICTURED, Reading, animation_words, percent, picture_words, probability, read
-from tests.proof.environment import ROOT, why_not_compared
-from tests.proof.outputs import off_by_more_than_a_shade
+from tests.nbclaims.environment import ROOT, why_not_compared
+from tests.nbclaims.outputs import off_by_more_than_a_shade
 from tfm_lib.data.newsroom import make_newsroom, words
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.summarizer_controls import go_on

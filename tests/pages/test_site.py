@@ -20,8 +20,8 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 
+from tests.lessons.stamp import SETUP_ID, badge
 from tests.pages.links import markdown_of, parse, walk
-from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
 from tfm_lib.ask.quiz import mathml, quiz, quiz_data
 from tfm_lib.commands import course

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tfm_lib.ask import checks
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lessons import FIRST_BEYOND

@@ -25,7 +25,7 @@ from transformers import (
     PegasusTokenizer,
 )
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tfm_lib.commands.cli import run as command
 from tfm_lib.data.batches import Batch, encode_pairs, pad_rows
 from tfm_lib.data.newsroom import make_newsroom

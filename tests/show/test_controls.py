@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.ask.test_quiz import bundles
+from tests.nbclaims import outputs
 from tests.pages.browser.test_curve import Run
-from tests.proof import outputs
 from tests.show.controls import CONTROLS, MASKED
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import LESSONS

@@ -18,7 +18,7 @@ from tfm_lib.lessons import COURSE, IN_CLONE
 
 ALONE = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # as the tests run by themselves
 PAGES_NEED = ("sphinx", "myst_nb", "furo", "ziamath")  # the modules of the group `site`
-AUTHOR = "tests.proof.author"
+AUTHOR = "tests.lessons.author"
 MODULES = {  # what each command runs, which options it takes, and what it is for
     "test": ("pytest", "lesson args", "Prove every cell and every sentence."),
     "test-slow": ("pytest --dist worksteal -m slow", "lesson args", "The tests that take an hour."),

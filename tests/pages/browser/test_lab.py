@@ -19,8 +19,8 @@ from urllib.parse import quote, urlparse
 import pytest
 import requests
 
+from tests.nbclaims import cells
 from tests.pages.browser.reader import pictures, words
-from tests.proof import cells
 from tests.show.controls import turn_every_knob
 from tests.times import HUNG, Answer, report
 from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers

@@ -1,17 +1,15 @@
-"""Builds a notebook from Python. Most lessons are edited in JupyterLab; a first draft is easier written so:
+"""Builds a notebook from Python, and reads and writes it. A first draft is easier written so than in JupyterLab:
 
-    from tests.proof.cells import code, markdown, notebook, write
-    write("notebooks/01_attention.ipynb", notebook(
-        markdown("# Attention\\n\\nAfter this lesson you can ..."),
-        code("scores = queries @ keys.T  # (T, S)\\nprint(scores.shape)"),
-        markdown("The variance is near 64<!-- claim: 60 < scores.var() < 68 -->."),
-        code("print(torch.__version__)", "nbval-ignore-output", reason="names the versions of this machine"),
-    ))
+from nbclaims.cells import code, markdown, notebook, write
 
-then `make stamp` adds the first code cell, and `make lessons` the outputs.
+write("attention.ipynb", notebook(
+    markdown("# Attention"),
+    code("scores = queries @ keys.T  # (T, S)\\nprint(scores.shape)"),
+    markdown("The variance is near 64<!-- claim: 60 < scores.var() < 68 -->."),
+    code("print(torch.__version__)", "nbval-ignore-output", reason="names the versions of this machine"),
+))
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,9 @@ METADATA = {
 }
 
 
-def markdown(source: str) -> NotebookNode:
+def markdown(source: str, *tags: str) -> NotebookNode:
     """A Markdown cell."""
-    return nbformat.v4.new_markdown_cell(source)
+    return nbformat.v4.new_markdown_cell(source, metadata={"tags": list(tags)} if tags else {})
 
 
 def code(source: str, *tags: str, reason: str | None = None) -> NotebookNode:
@@ -45,15 +43,13 @@ def notebook(*cells: NotebookNode) -> NotebookNode:
 
 
 def read(path: str | Path) -> NotebookNode:
-    """The notebook in a file, as it stands there: nothing is repaired."""
+    """The notebook in a file, as it is: nothing is repaired."""
     return nbformat.v4.reads(Path(path).read_text(encoding="utf-8"))
 
 
 def write(path: str | Path, book: NotebookNode) -> bool:
     """Writes a notebook as JupyterLab would; False, and no write, where the file has just that already."""
-    text = nbformat.v4.writes(book)
-    text = text if text.endswith("\n") else text + "\n"
-    path = Path(path)
+    path, text = Path(path), nbformat.v4.writes(book).removesuffix("\n") + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.write_text(text, encoding="utf-8", newline="\n")
@@ -65,6 +61,17 @@ def code_cells(book: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in book.cells if cell.cell_type == "code"]
 
 
-def tags(cell: NotebookNode) -> Iterable[str]:
+def markdown_cells(book: NotebookNode) -> list[NotebookNode]:
+    """The Markdown cells of a notebook, in order."""
+    return [cell for cell in book.cells if cell.cell_type == "markdown"]
+
+
+def tags(cell: NotebookNode) -> list[str]:
     """The tags of a cell."""
     return cell.metadata.get("tags", [])
+
+
+def where(place: int, cell: NotebookNode) -> str:
+    """A cell as a reader finds it: its number among all cells, and the start of its text."""
+    first = next((line for line in cell.source.splitlines() if line.strip()), "")
+    return f"{cell.cell_type} cell {place + 1} ({first[:40].strip()!r})"

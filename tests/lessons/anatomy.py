@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from tests import ROOT
+from tests.nbclaims.cells import tags
 from tests.pages.links import slug
-from tests.proof.cells import tags
-from tests.proof.environment import ROOT
 
 SECTIONS = (5, 7)  # of a spine, at least and at most
 MOST_WORDS, MOST_CELLS, MOST_AGREEMENTS, MOST_MINUTES = 3000, 50, 3, 30

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tests.proof.cells import code, code_cells
-from tests.proof.environment import ROOT
-from tests.proof.folds import fold
+from tests import ROOT
+from tests.lessons.folds import fold
+from tests.nbclaims.cells import code, code_cells
 
 SETUP_ID = "setup"
 ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9_-]")

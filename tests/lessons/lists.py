@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from tests.proof.cells import read, tags
-from tests.proof.claims import bounds, operands
-from tests.proof.environment import ROOT
-from tests.proof.prose import Note, sentences
+from tests import ROOT
+from tests.nbclaims.cells import read, tags
+from tests.nbclaims.claims import bounds, operands
+from tests.nbclaims.prose import Note, notes
 
 
 def changes(lesson: Path) -> Iterator[str]:
@@ -27,22 +27,18 @@ def changes(lesson: Path) -> Iterator[str]:
 
 def differences(old: NotebookNode, new: NotebookNode) -> Iterator[str]:
     """How the claims and answers of a notebook became fewer, weaker or different."""
-    now = _claims(new)
-    for text, before in _claims(old):
+    now = notes(new)
+    for sentence, before in notes(old):
         same = [note for _, note in now if _compared(note) == _compared(before)]
         if not same:
-            yield f"lost: {text} | {before.label}: {before.content}"
+            yield f"lost: {sentence.text} | {before.label}: {before.content}"
         elif all(_weaker(note, before) for note in same):
-            yield f"weaker: {text} | {before.label}: {before.content} | is now {same[0].label}: {same[0].content}"
+            is_now = f"is now {same[0].label}: {same[0].content}"
+            yield f"weaker: {sentence.text} | {before.label}: {before.content} | {is_now}"
     answered = dict(_answers(new))
     for question, answer in _answers(old):
         if answered.get(question) != answer:
             yield f"answer: {question} | was {answer} | is now {answered.get(question, 'not asked')}"
-
-
-def _claims(book: NotebookNode) -> list[tuple[str, Note]]:
-    cells = (cell for cell in book.cells if cell.cell_type == "markdown")
-    return [(sentence.text, note) for cell in cells for sentence in sentences(cell.source) for note in sentence.notes]
 
 
 def _compared(note: Note) -> tuple[str, ...]:

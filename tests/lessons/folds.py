@@ -10,11 +10,12 @@ import re
 import symtable
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from textwrap import indent
 
 from nbformat import NotebookNode
 
-from tests.proof.cells import code_cells, tags
+from tests.nbclaims.cells import code_cells, tags
 
 TITLE = "# @title "
 DRAWING, SOURCE = "Drawing", "Source of the package"
@@ -45,7 +46,7 @@ def set_folded(cell: NotebookNode, folded: bool) -> None:
         cell.metadata["jupyter"] = jupyter
 
 
-def fold_findings(book: NotebookNode) -> Iterator[str]:
+def fold_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Cells that are folded, and should not be, or the other way around."""
     right = deepcopy(book)
     fold(right)

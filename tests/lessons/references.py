@@ -14,13 +14,16 @@ A section of the second reading has no number. Links call it by its title, which
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbformat import NotebookNode
+
+from tests import ROOT
+from tests.nbclaims.cells import markdown_cells, where
+from tests.nbclaims.prose import sentences
 from tests.pages.links import markdown_of, slug
-from tests.proof.environment import ROOT
-from tests.proof.prose import sentences
 
 LESSONS = ROOT / "notebooks"
 HEADING = re.compile(
@@ -63,8 +66,13 @@ class Heading:
 
 def headings(path: Path) -> list[Heading]:
     """The headings of a lesson, in order."""
+    return headings_in(markdown_of(path))
+
+
+def headings_in(sources: Iterable[str]) -> list[Heading]:
+    """The headings of Markdown cells, in order."""
     found = []
-    for source in markdown_of(path):
+    for source in sources:
         for match in HEADING.finditer(FENCE.sub(_filler, source)):
             anchor = slug(re.sub(r"[`*]", "", match["title"]))
             names = frozenset(
@@ -140,10 +148,14 @@ def bare_references(source: str) -> Iterator[str]:
             yield f"{match[0]!r} is no link: {sentence.text!r}. {MEND}"
 
 
-def missing_sections(source: str, path: Path) -> Iterator[str]:
-    """Sections of its own lesson that a text names and that are not there."""
-    numbers = {heading.number for heading in headings(path)}
-    for sentence in sentences(source):
-        for match in re.finditer(r"\b[Ss]ection (\d+)\b(?!\.\d| of the paper)", sentence.masked):
-            if match[1] not in numbers:
-                yield f"there is no section {match[1]} in this lesson: {sentence.text!r}"
+def link_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """Links whose numbers are not those of today, and sections of the lesson that a text names and that it has not."""
+    numbers = {heading.number for heading in headings_in(cell.source for cell in markdown_cells(book))}
+    for place, cell in enumerate(book.cells):
+        if cell.cell_type != "markdown":
+            continue
+        yield from (f"{where(place, cell)}: {finding}" for finding in stale_links(cell.source, path))
+        for sentence in sentences(cell.source):
+            for match in re.finditer(r"\b[Ss]ection (\d+)\b(?!\.\d| of the paper)", sentence.masked):
+                if match[1] not in numbers:
+                    yield f"{where(place, cell)}: there is no section {match[1]} in this lesson: {sentence.text!r}"

@@ -10,9 +10,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.proof.claims import bounds, constant
-from tests.proof.prose import Note, Sentence
-from tests.proof.values import without_constant
+from .claims import bounds, constant, parsed
+from .prose import Note, Sentence
+from .values import without_constant
 
 MORE = re.compile(
     r"(?<!no )(?<!any )(?<!once )\b(?:more|larger|greater|longer|higher|faster|above|over)\b(?! or less)", re.IGNORECASE
@@ -27,7 +27,7 @@ def order_findings(sentence: Sentence) -> Iterator[str]:
         if note.kind != "claim":
             continue
         try:
-            tree = ast.parse(note.content.strip(), mode="eval")
+            tree = parsed(note.content)
         except SyntaxError:
             continue  # what is no expression is found elsewhere
         for node in ast.walk(tree):
@@ -49,26 +49,26 @@ def _compared(sentence: Sentence, clause: str, note: Note, node: ast.Compare) ->
     operator, left, right = node.ops[0], without_constant(node.left), without_constant(node.comparators[0])
     if not isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) or constant(left) is not None:
         return
-    if constant(right) is not None:
-        ratio = left
-        if not (isinstance(ratio, ast.BinOp) and isinstance(ratio.op, ast.Div)):
+    bounded = constant(right) is not None
+    if bounded:
+        if not (isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div)):
             return
-        left, right = ratio.left, ratio.right  # more than 3 times: `post / pre > 3`
-    said = f"the claim `{note.content}` of {sentence.text!r}"
+        left, right = left.left, left.right  # more than 3 times: `post / pre > 3`
+    claim = f"the claim `{note.content}` of {sentence.text!r}"
     if turned := _turned(clause, left, right):
-        yield f"{said} compares {turned[0]} with {turned[1]}, and the sentence names them the other way round"
+        yield f"{claim} compares {turned[0]} with {turned[1]}, and the sentence names them the other way round"
         return
-    ups, downs = len(MORE.findall(clause)), len(LESS.findall(clause))
-    if ups + downs != 1 or NEGATION.search(clause) or constant(node.comparators[0]) is not None:
+    ups, downs = MORE.findall(clause), LESS.findall(clause)
+    if len(ups + downs) != 1 or NEGATION.search(clause) or bounded:
         return
     if isinstance(operator, ast.Gt | ast.GtE) != bool(ups):
-        word = (MORE if ups else LESS).search(clause)[0]
-        yield f"{said} compares with `{'<' if ups else '>'}`, and the sentence says {word!r}: compare in its order"
+        [word] = ups + downs
+        yield f"{claim} compares with `{'<' if ups else '>'}`, and the sentence says {word!r}: compare in its order"
 
 
 def _turned(clause: str, left: ast.AST, right: ast.AST) -> tuple[str, str] | None:
-    ours, theirs = _words(left), _words(right)
-    first, second = (_found(clause, words) for words in (ours - theirs, theirs - ours))
+    left_words, right_words = _words(left), _words(right)
+    first, second = _found(clause, left_words - right_words), _found(clause, right_words - left_words)
     if first and second and min(first) > max(second):
         return first[min(first)], second[max(second)]
     return None
@@ -92,7 +92,7 @@ def _bounded(sentence: Sentence, note: Note) -> Iterator[str]:
     for number in sentence.numbers:
         value = number.values[-1] if number.text.endswith("%") else number.values[0]
         low, high = (any(_same(value, end) for end in ends) for ends in (claim.lows, claim.highs))
-        hedges = {other.hedge for other in sentence.numbers if value in other.values}
+        hedges = {same.hedge for same in sentence.numbers if value in same.values}
         if low != high and ("up" if low else "down") not in hedges and hedges - {""}:
             yield (
                 f"the claim `{note.content}` of {sentence.text!r} has {number.text} as its "

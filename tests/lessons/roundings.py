@@ -10,13 +10,12 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tests.proof.author import LessonFailed, execute
-from tests.proof.cells import read, tags
-from tests.proof.environment import ROOT
-from tests.proof.lint import where
-from tests.proof.outputs import clean, difference
-from tests.proof.prose import Note, sentences
-from tests.proof.values import AS_JSON, Evaluate, findings, readings, values
+from tests import ROOT
+from tests.lessons.execution import LessonFailed, changed, execute
+from tests.nbclaims.cells import read, where
+from tests.nbclaims.outputs import clean, difference
+from tests.nbclaims.prose import Note, sentences
+from tests.nbclaims.values import Evaluate, findings, values_compared
 
 CACHE = ROOT / ".roundings"
 INSTRUCTIONS = "__import__('torch').backends.cpu.get_cpu_capability()"
@@ -82,18 +81,14 @@ def _executed(lesson: Path, rounding: str) -> Outcome:
         found.failed = str(error)
         return found
     for place, (cell, new) in enumerate(zip(book.cells, fresh.cells, strict=True)):
-        if cell.cell_type != "code" or not difference(cell.outputs, clean(new.outputs)):
-            continue
-        why = difference(cell.outputs, clean(new.outputs), pixels="pixels-vary" not in tags(cell))
-        if why and "nbval-ignore-output" not in tags(cell):
-            found.strict.append(f"{where(place, cell)}:\n{why}")
-        else:
-            found.loose.append(where(place, cell))
+        if cell.cell_type == "code" and difference(cell.outputs, clean(new.outputs)):
+            if why := changed(cell, new):
+                found.strict.append(f"{where(place, cell)}:\n{why}")
+            else:
+                found.loose.append(where(place, cell))
     return found
 
 
 def values_held(note: Note, evaluate: Evaluate) -> dict[str, list[float]]:
     """The values that a claim holds between its bounds, under their source."""
-    parts = [part.source for part in readings(note.content) if part.held]
-    answers = evaluate([AS_JSON.format(part) for part in parts])
-    return {part: values(answer) for part, answer in zip(parts, answers, strict=True)}
+    return {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}

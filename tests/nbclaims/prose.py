@@ -8,7 +8,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from tests.proof.numbers import Number, numbers_in
+from nbformat import NotebookNode
+
+from .cells import markdown_cells
+from .numbers import Number, numbers_in
 
 HIDDEN, COMMENT, MARKER = "\x00", "\x01", "\x02"  # fillers: what is no prose, HTML comments, list markers
 
@@ -90,7 +93,7 @@ class Sentence:
     def notes(self) -> list[Note]:
         """The claims, arithmetic and sources of the sentence, in order."""
         found = []
-        for start, comment in _comments(self.source, self.masked):
+        for start, comment in comments(self.source, self.masked):
             if match := EXACT_FORM.fullmatch(comment):
                 kind, bound = match["kind"] or match["other"], match["bound"] or ""
                 seen = (float(match["low"]), float(match["high"])) if match["low"] else None
@@ -98,8 +101,8 @@ class Sentence:
         return found
 
     def numbers_of(self, note: Note) -> list[Number]:
-        """The numbers that stand before a note, since the last one that has some: a claim stands behind its words."""
-        ends = [0, *(other.end for other in self.notes if other.end <= note.start)]
+        """The numbers before a note, since the last one that has some: a claim stands behind its words."""
+        ends = [0, *(earlier.end for earlier in self.notes if earlier.end <= note.start)]
         for begin in reversed(ends):
             if self.masked[begin : note.start].strip(f" .,;:{COMMENT}"):
                 return [number for number in self.numbers if begin <= number.start < note.start]
@@ -110,21 +113,16 @@ class Sentence:
         """The notes that are evaluated: claims and arithmetic."""
         return [note for note in self.notes if note.kind != "cited"]
 
-    @cached_property
-    def claims(self) -> list[str]:
-        """The expressions of the sentence's claims."""
-        return [note.content for note in self.notes if note.kind == "claim"]
+    def stated(self, note: Note) -> list[Number]:
+        """Of the numbers before a note those that are measured or in digits."""
+        return [number for number in self.numbers_of(note) if number.measured or re.search(r"\d", number.text)]
 
 
-def _comments(source: str, masked: str) -> list[tuple[int, str]]:
+def comments(source: str, masked: str) -> list[tuple[int, str]]:
+    """The HTML comments of a masked text, as the source has them, with their places; one inside code is none."""
     runs = ((run.start(), source[run.start() : run.end()]) for run in re.finditer(f"{COMMENT}+", masked))
     parts = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
     return [(start + part.start(), part[0]) for start, run in runs for part in parts.finditer(run)]
-
-
-def comments(source: str, masked: str) -> list[str]:
-    """The HTML comments of a masked text, as the source has them; one inside code is none."""
-    return [comment for _, comment in _comments(source, masked)]
 
 
 def mask(source: str) -> str:
@@ -151,6 +149,12 @@ def sentences(source: str) -> list[Sentence]:
                 found.append(Sentence(source[start:end], masked[start:end], bool(ASKED.match(line))))
             start = end
     return found
+
+
+def notes(book: NotebookNode) -> list[tuple[Sentence, Note]]:
+    """All notes of a notebook, with their sentences."""
+    texts = (sentence for cell in markdown_cells(book) for sentence in sentences(cell.source))
+    return [(sentence, note) for sentence in texts for note in sentence.notes]
 
 
 def _sentence_end(masked: str, start: int, unit_end: int) -> int:
