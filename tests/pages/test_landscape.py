@@ -14,7 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from docs import landscape
-from tests.nbclaims.environment import ROOT, why_not_compared
+from tests import ROOT
+from tests.nbclaims.environment import why_not_compared
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.writing.decoding import KeyValueCache

@@ -13,7 +13,8 @@ from PIL import Image, ImageSequence
 
 from docs import pictures
 from docs.reading import ANIMATED, PICTURED, Reading, animation_words, percent, picture_words, probability, read
-from tests.nbclaims.environment import ROOT, why_not_compared
+from tests import ROOT
+from tests.nbclaims.environment import why_not_compared
 from tests.nbclaims.outputs import off_by_more_than_a_shade
 from tfm_lib.data.newsroom import make_newsroom, words
 from tfm_lib.pretrained import newsroom_model
