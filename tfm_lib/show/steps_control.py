@@ -35,8 +35,8 @@ def steps_control() -> Live:
     words, (before, right) = look["next"][PLACE], record["places"][PLACE]
     best, p = words[0]
     lists = (", ".join(some) or "nothing" for some in (learned, missing))
-    begin = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
-    figure = Figure(sentence("steps", *begin, record["others"], *lists), 2.3)
+    state = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
+    figure = Figure(sentence("steps", *state, record["others"], *lists), 2.3)
     told = {
         f"right in {record['others']} other test stories": list(shares.items()),
         f"next word after “... {' '.join(before.split()[-2:])}”": words,
