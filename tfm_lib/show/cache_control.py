@@ -2,7 +2,7 @@
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.show.control import Live, control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
 from tfm_lib.show.newsdesk import read_story
 from tfm_lib.writing.decoding import greedy
@@ -44,11 +44,11 @@ def cache_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Liv
     size = next(model.parameters()).element_size()
     last, read = len(words), ["[start]", *words][-2]
     few, many = sum(cached[-1].values()), sum(anew[-1].values())
+    text, memory = (f"{count * row:,} numbers in {count * row * size / 1024:.1f} KiB" for count in (last, source))
+    less = sentence("cache, less", f"{many:,}", f"{many / few:.1f}")
     figure = Figure(
-        f"Step {last} has read “{read}” and writes “{words[-1]}”. The cache holds keys and values of {last} tokens of "
-        f"the text, {last * row:,} numbers in {last * row * size / 1024:.1f} KiB, and of the story's {source}, "
-        f"{source * row:,} numbers in {source * row * size / 1024:.1f} KiB, made in step 1. The step multiplies "
-        f"{few:,} times; without a cache it would be {many:,} times, {many / few:.1f} times as often.",
+        f"{sentence('cache, step', last, read, words[-1])} "
+        f"{sentence('cache', f'{last} tokens', text, source, memory, f'{few:,}', less)}",
         2.3,
     )
     left, right = figure.subplots(1, 2)

@@ -7,7 +7,7 @@ import torch
 from tfm_lib.data.batches import shifted
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.breakages import PARTS, head_names, layer_names
-from tfm_lib.show.control import Live, control, load_record, percent
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
 from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_texts
 from tfm_lib.show.ribbons import ribbons
@@ -70,13 +70,13 @@ def machine() -> Live:
         "run": run,
     }
     best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])
+    word = sentence("machine, word", place + 1, texts[place], ",", percent(step["p"]))
+    looks = sentence("machine, looks", story_tokens(story)[best], f"{step['weights'][best]:.2f}")
     figure = ribbons(
         weights,
         texts,
         story_tokens(story),
-        caption=f"It writes “{run['text']}”. Word {place + 1}, “{texts[place]}”, has a probability of "
-        f"{percent(step['p'])}, and looks most at “{story_tokens(story)[best]}” ({step['weights'][best]:.2f})."
-        f"{not_in_story(story, texts)}",
+        caption=f"{sentence('machine', run['text'])}.{word}{looks}{not_in_story(story, texts)}",
     )
     return control("machine", data, figure, shipped, later=True)
 

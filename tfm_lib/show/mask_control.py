@@ -7,7 +7,7 @@ from matplotlib.colors import Colormap
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
-from tfm_lib.show.control import Live, control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import (
     DARK,
     MASK,
@@ -51,13 +51,12 @@ def _words(valid: int, mask: np.ndarray, weights: np.ndarray, names: list[str]) 
     best = [names[key] for key in seen if last[key] > last.max() - 1e-6]
     looks = f"most at {' and '.join([', '.join(best[:-1]), best[-1]] if len(best) > 1 else best)}"
     if len(best) == len(seen):
-        looks = f"at nothing but {best[0]}" if len(seen) == 1 else "at all of them alike"
-    return (
-        f"{f'Valid length {valid}, causal' if valid < len(names) else 'Causal'}: {mask.sum()} of {mask.size} pairs may "
-        f"attend. The last query, {names[-1]}, sees {len(seen)} {'key' if len(seen) == 1 else 'keys'} and looks "
-        f"{looks}, with weight {_two_digits(last.max())}{' each' if len(best) > 1 else ''}. "
-        f"{'Nothing is hidden.' if mask.all() else 'Hidden keys get exactly 0.'}"
-    )
+        looks = sentence("mask, one key", best[0]) if len(seen) == 1 else sentence("mask, all keys")
+    keys, each = "key" if len(seen) == 1 else "keys", " each" if len(best) > 1 else ""
+    name = f"Valid length {valid}, causal" if valid < len(names) else "Causal"
+    query = sentence("mask, query", names[-1], len(seen), keys, looks, _two_digits(last.max()), each)
+    end = sentence("mask, nothing hidden" if mask.all() else "mask, hidden")
+    return f"{name}: {sentence('mask, pairs', mask.sum(), mask.size)} {query} {end}"
 
 
 def _two_digits(weight: float) -> str:

@@ -25,9 +25,7 @@ def long_curve():
 
 
 @every_control
-def test_it_begins_with_what_the_stored_picture_says_and_every_knob_answers_by_keyboard_and_at_once(
-    show, tmp_path, name
-):
+def test_it_begins_as_its_stored_picture_and_every_knob_answers_by_keyboard_and_at_once(show, tmp_path, name):
     live = CONTROLS[name]()
     root, goal = show(live), WITH_MODEL if live.data[ON_PAGES]["weights"] else FRAME
     assert words(root) == live.data["text/plain"]
