@@ -20,7 +20,7 @@ from tfm_lib.commands.train import train
 from tfm_lib.commands.write import write
 from tfm_lib.errors import BY_MAKE, CourseError
 
-(UsageError,) = typer.BadParameter.__bases__  # it has no public name that every version of typer knows
+UsageError: Any = typer.BadParameter.__bases__[0]  # it has no public name that every version of typer knows
 
 
 def progress(dir: Annotated[Path, Option(help="where they were done", show_default="my_lessons")] = MY_LESSONS) -> None:
@@ -67,8 +67,8 @@ app = typer.Typer(
     help="The commands of the course.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 for function in (lab, reset, progress, student, train, write, export, checkup, flashcards, *course.COMMANDS):
-    app.command()(function)
-TFM = typer.main.get_command(app)
+    app.command()(function)  # type: ignore[type-var]
+TFM: Any = typer.main.get_command(app)
 
 
 def parameters(command: str) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
             others[f"model, {BEAMS} beams"] = write(write=partial(beam_search, num_beams=BEAMS, rules=rules))
         table = scoring.evaluate(summaries, splits, stories, baselines, others=others, progress=True)
         texts.append(f"The {name}\n{table}")
-        leads = {}
+        leads: dict[str, tuple[float, float, float]] = {}
         if len(task.rules) > 1:  # the newsroom needs no interval to tell its models from a baseline
             leads, lines = _leads({"model": summaries, **others}, table, baselines, splits.test)
             texts += lines

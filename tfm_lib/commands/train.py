@@ -58,7 +58,7 @@ def train(
     _together(run, workers, runs.checkpoint_of(chosen), resume)
 
 
-def _together(run: Callable[[], object], number: int, path: Path, resume: bool) -> None:
+def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:
     """Run in as many workers, in one that torchrun has started, or alone; a run that stops says how to go on."""
     from tfm_lib.learning.team import works_together
 
