@@ -47,8 +47,8 @@ def run(args: argparse.Namespace, seed: int) -> dict:
     after = os.times()
     task = choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1)
     path = checkpoint_of(task)
-    kept, history = load_checkpoint(path), History.load(path.with_name("history.json"))
-    model, vocabulary, state, _ = kept
+    checkpoint, history = load_checkpoint(path), History.load(path.with_name("history.json"))
+    model, vocabulary, state, _ = checkpoint
     scores = without_articles(json.loads(path.with_name("scores.json").read_text()))
     return {
         "seed": seed,
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, seed: int) -> dict:
         "cpu_seconds": after.user + after.system - before.user - before.system,  # scoring included
         "load": load,
         "curve": curve(history),
-    } | with_copied(scores, task, kept)
+    } | with_copied(scores, task, checkpoint)
 
 
 def without_articles(record: dict) -> dict:
@@ -82,18 +82,18 @@ def curve(history: History) -> dict[str, list[float]]:
     return {"step": [*ends], "loss": [round(mean(history.loss[end - size : end]), 4) for end in ends]}
 
 
-def with_copied(record: dict, task: Task, kept: Checkpoint) -> dict:
+def with_copied(record: dict, task: Task, checkpoint: Checkpoint) -> dict:
     """The same, with what was copied in bold in what a copying model wrote."""
-    if isinstance(kept.model, CopyingTransformer):
-        model = kept.model.eval()
+    if isinstance(checkpoint.model, CopyingTransformer):
+        model = checkpoint.model.eval()
         for name, (splits, _) in task.test_sets.items():
             examples = record["test_sets"][name]["examples"]
-            ids = task.encode(splits.test[: len(examples)], kept.vocabulary)
+            ids = task.encode(splits.test[: len(examples)], checkpoint.vocabulary)
             for example, article, words in zip(examples, ids.articles, ids.words, strict=True):
                 src = torch.tensor([article])
-                tokens = greedy(model, src, task.max_summary, rules=kept.rules)
+                tokens = greedy(model, src, task.max_summary, rules=checkpoint.rules)
                 copied = (copied_from(model, src, tokens).share[0] > 0.5).tolist()
-                texts = [kept.vocabulary.decode(tokens[0, :end], words) for end in range(len(copied) + 1)]
+                texts = [checkpoint.vocabulary.decode(tokens[0, :end], words) for end in range(len(copied) + 1)]
                 if texts[-1] != example["model"]:
                     raise ValueError(f"wrote {texts[-1]!r} once more, and {example['model']!r} before")
                 example["copied"] = in_bold(texts, copied)
@@ -122,8 +122,8 @@ def page(report: dict, notes: str = "") -> str:
             f"Embeddings stay as they were counted; the last {recipe['risk_steps']:,} steps minimize risk, whose loss "
             "is another one. "
         )
-    made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
-    made += [""] if made else []
+    facts = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
+    facts += [""] if facts else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
     lines = [
         f"# {report['title']}",
@@ -140,7 +140,7 @@ def page(report: dict, notes: str = "") -> str:
         f"{recipe['label_smoothing']:g}; batches of {recipe['max_tokens']:,} places; highest learning rate "
         f"{recipe['peak_rate']:g}. {copies}Greedy decoding.",
         "",
-        *made,
+        *facts,
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -158,8 +158,8 @@ def page(report: dict, notes: str = "") -> str:
             cells = [spread([100 * result[measure] for result in results]) for measure in measures]
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         for way in scores.get("leads", {}):
-            told = [[f"{100 * end:+.1f}" for end in r["test_sets"][name]["leads"][way]] for r in runs]
-            intervals = "; ".join(f"{mean} ({low} to {high})" for mean, low, high in told)
+            leads = [[f"{100 * end:+.1f}" for end in r["test_sets"][name]["leads"][way]] for r in runs]
+            intervals = "; ".join(f"{mean} ({low} to {high})" for mean, low, high in leads)
             lines += [
                 "",
                 f"Lead of the {way}, over the best baseline, in ROUGE-L: {intervals}, a seed each (95 % interval).",

@@ -38,9 +38,9 @@ def take_turns(tasks: Mapping[str, Callable[[], object]], rounds: int, repeats: 
 def ratios(seconds: dict[str, list[float]], baseline: str) -> dict[str, dict[str, float]]:
     """How many times as fast as the baseline each task is: median, least and most over the rounds."""
     rows = {}
-    for name, own in seconds.items():
-        times = [theirs / ours for theirs, ours in zip(seconds[baseline], own, strict=True)]
-        rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(own)}
+    for name, measured in seconds.items():
+        times = [theirs / ours for theirs, ours in zip(seconds[baseline], measured, strict=True)]
+        rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(measured)}
     return rows
 
 

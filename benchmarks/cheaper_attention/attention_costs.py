@@ -171,13 +171,13 @@ def inputs() -> dict[str, Inputs]:
         "topics": Inputs(f"{TOPICS} topics, and neighbors are alike; {long}", vectors_with_topics, LONG_WINDOW),
     }
     for layer in range(2):
-        own = trained_vectors(layer)
-        _, articles, heads, _, width = own.shape
+        vectors = trained_vectors(layer)
+        _, articles, heads, _, width = vectors.shape
         what = (
             f"the summarizer's encoder, layer {layer + 1}, on {articles} test articles cut to {SHORT} words; {heads} "
             f"heads of width {width}, window {SHORT_WINDOW}"
         )
-        found[f"layer {layer + 1}"] = Inputs(what, lambda draw, own=own: own, SHORT_WINDOW)
+        found[f"layer {layer + 1}"] = Inputs(what, lambda draw, vectors=vectors: vectors, SHORT_WINDOW)
     return found
 
 

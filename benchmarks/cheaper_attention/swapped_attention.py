@@ -53,8 +53,8 @@ def _share(right: Tensor) -> float:
 
 def measure(names: Sequence[str] = tuple(REPLACEMENTS), draws: int = DRAWS, stories: int = STORIES) -> dict:
     """Every size of these replacements wherever there are any, over so many draws of so many stories."""
-    told = make_newsroom(0).test
-    batches = [Batch(told[draw * stories : (draw + 1) * stories]) for draw in range(draws)]
+    test = make_newsroom(0).test
+    batches = [Batch(test[draw * stories : (draw + 1) * stories]) for draw in range(draws)]
     rows = []
     for place in PLACES:
         for name in names:
@@ -78,11 +78,11 @@ def measure(names: Sequence[str] = tuple(REPLACEMENTS), draws: int = DRAWS, stor
 
 def _spread(found: Sequence[dict[str, float]]) -> dict[str, dict]:
     """The mean of each share over the draws, its standard deviation, and the shares themselves."""
-    told = {}
+    rows = {}
     for measured in found[0]:
         shares = [one[measured] for one in found]
-        told[measured] = {"mean": round(fmean(shares), 4), "spread": round(stdev(shares), 4), "draws": shares}
-    return told
+        rows[measured] = {"mean": round(fmean(shares), 4), "spread": round(stdev(shares), 4), "draws": shares}
+    return rows
 
 
 def main() -> None:

@@ -40,9 +40,9 @@ def measured(size: float, seed: int, count: int = STORIES) -> dict[str, float]:
     """What is left of the summarizer under noise."""
     model, vocabulary = newsroom_model()
     shaken(model, size, seed)
-    told = make_newsroom(0).test[:count]
-    src = pad_rows([vocabulary.encode(story.article) for story in told], model.config.pad_id)  # (B, S)
-    right = [[*vocabulary.encode(story.summary), model.config.eos_id] for story in told]
+    tested = make_newsroom(0).test[:count]
+    src = pad_rows([vocabulary.encode(story.article) for story in tested], model.config.pad_id)  # (B, S)
+    right = [[*vocabulary.encode(story.summary), model.config.eos_id] for story in tested]
     labels = pad_rows(right, model.config.pad_id)  # (B, T)
     before = F.pad(labels[:, :-1], (1, 0), value=model.config.start_id)
     logits, words = model(src, before), labels != model.config.pad_id

@@ -49,8 +49,8 @@ def make(width: int) -> Stack:
 def counted(width: int) -> dict[str, int]:
     """Parameters with the table of tokens, and without it."""
     model = make(width)
-    whole = sum(parameter.numel() for parameter in model.parameters())
-    return {"all": whole, "without embeddings": whole - WORDS * width}
+    total = sum(parameter.numel() for parameter in model.parameters())
+    return {"all": total, "without embeddings": total - WORDS * width}
 
 
 def cells(rows: list[dict]) -> dict[tuple[int, int], list[int]]:
@@ -148,7 +148,7 @@ def fit(n: np.ndarray, d: np.ndarray, loss: np.ndarray) -> dict[str, float]:
 
 def fits(rows: list[dict]) -> dict[str, dict]:
     """The fit for both ways to count, 95 % of those of resampled runs, and the mean of log L - log fit in each cell."""
-    told = {}
+    laws = {}
     d, loss = (np.array([row[key] for row in rows], float) for key in ("tokens", "loss"))
     for way in ("all", "without embeddings"):
         n = np.array([counted(row["width"])[way] for row in rows], float)
@@ -156,17 +156,17 @@ def fits(rows: list[dict]) -> dict[str, dict]:
         again = [
             fit(n[i], d[i], loss[i]) for i in (random.integers(len(rows), size=len(rows)) for _ in range(RESAMPLED))
         ]
-        whole = fit(n, d, loss)
-        told[way] = whole | {
+        fitted = fit(n, d, loss)
+        laws[way] = fitted | {
             f"{key} 95 %": [round(float(np.percentile([one[key] for one in again], q)), 4) for q in (2.5, 97.5)]
             for key in ("E", "alpha", "beta")
         }
-        off = np.log(loss) - logarithm(whole, n, d)
-        told[way]["residuals"] = {
+        off = np.log(loss) - logarithm(fitted, n, d)
+        laws[way]["residuals"] = {
             f"{width} wide, {size} stories": round(float(off[own].mean()), 4)
             for (width, size), own in cells(rows).items()
         }
-    return told
+    return laws
 
 
 def main() -> None:

@@ -160,14 +160,14 @@ def baselines() -> dict[str, dict]:
 
 def page(report: dict) -> str:
     """The report as Markdown."""
-    whole = report["corpus"]
+    corpus = report["corpus"]
     lines = [
         "# Docstrings: the first line from the rest",
         "",
-        "Written by `benchmarks/real_text/docstrings.py`, one thread; the CPU seconds are of training alone, and a "
-        "load beyond",
-        f"2 says that other work slowed it down. The machine's {len(whole['packages'])} packages with pairs hold",
-        f"{sum(whole['packages'].values()):,}; nobody learns from {DEV} and {TEST}. Scored on {SCORED} pairs of",
+        "Written by `benchmarks/real_text/docstrings.py`, one thread; the CPU seconds are of training alone, and "
+        "a load beyond",
+        f"2 says that other work slowed it down. The machine's {len(corpus['packages'])} packages with pairs hold",
+        f"{sum(corpus['packages'].values()):,}; nobody learns from {DEV} and {TEST}. Scored on {SCORED} pairs of",
         f"{TEST}, in percent, mean ± standard deviation over seeds; in brackets, no trigram of tokens may come twice.",
         "",
         "| run | way | seeds | pairs | steps | parameters | CPU seconds | ROUGE-1 | ROUGE-2 | ROUGE-L | loops |",
@@ -226,10 +226,8 @@ def main() -> None:
             for way in args.way:
                 print(f"{name}, {way}, seed {seed}: {len(pairs):,} pairs", flush=True)
                 done = run(name, way, seed, pairs)
-                others = [r for r in report["runs"] if (r["run"], r["way"], r["seed"]) != (name, way, seed)]
-                report["runs"] = sorted(
-                    [*others, done], key=lambda r: (list(SIZES).index(r["run"]), r["way"], r["seed"])
-                )
+                rest = [r for r in report["runs"] if (r["run"], r["way"], r["seed"]) != (name, way, seed)]
+                report["runs"] = sorted([*rest, done], key=lambda r: (list(SIZES).index(r["run"]), r["way"], r["seed"]))
                 report["threads"] = torch.get_num_threads()
                 path.write_text(json.dumps(report, ensure_ascii=False) + "\n", encoding="utf-8")
                 path.with_suffix(".md").write_text(page(report), encoding="utf-8")

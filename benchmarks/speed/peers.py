@@ -224,12 +224,12 @@ class D2L(nn.Module):
         self.output = nn.LazyLinear(shape.vocab_size)
         self.loss(torch.ones(1, 2, dtype=torch.long), torch.ones(1, 3, dtype=torch.long))  # sizes the lazy layers
 
-    def _decode(self, ids: Tensor, memory: Tensor, lengths: Tensor, kept: list[Tensor | None]) -> Tensor:
+    def _decode(self, ids: Tensor, memory: Tensor, lengths: Tensor, cache: list[Tensor | None]) -> Tensor:
         x = self.positions(self.embedding(ids) * sqrt(self.embedding.embedding_dim))
         steps = torch.arange(1, ids.shape[1] + 1).expand(len(ids), -1) if ids.shape[1] > 1 else None
         for place, layer in enumerate(self.layers):
-            seen = x if kept[place] is None else torch.cat([kept[place], x], dim=1)
-            kept[place] = seen
+            seen = x if cache[place] is None else torch.cat([cache[place], x], dim=1)
+            cache[place] = seen
             x = layer["norm0"](x, layer["own"](x, seen, seen, steps))
             x = layer["norm1"](x, layer["cross"](x, memory, memory, lengths))
             x = layer["norm2"](x, layer["feed_forward"](x))
@@ -237,17 +237,17 @@ class D2L(nn.Module):
 
     def loss(self, src: Tensor, tgt: Tensor) -> Tensor:
         lengths = (src != PAD).sum(1)
-        kept: list[Tensor | None] = [None] * len(self.layers)
-        return cross_entropy(self._decode(tgt[:, :-1], self.encoder(src, lengths), lengths, kept), tgt)
+        cache: list[Tensor | None] = [None] * len(self.layers)
+        return cross_entropy(self._decode(tgt[:, :-1], self.encoder(src, lengths), lengths, cache), tgt)
 
     @torch.inference_mode()
     def greedy(self, src: Tensor, length: int) -> Tensor:
         lengths = (src != PAD).sum(1)
         memory = self.encoder(src, lengths)
-        kept: list[Tensor | None] = [None] * len(self.layers)
+        cache: list[Tensor | None] = [None] * len(self.layers)
         token, tokens = src.new_full((len(src), 1), START), []
         for _ in range(length):
-            token = self._decode(token, memory, lengths, kept)[:, -1].argmax(-1, keepdim=True)
+            token = self._decode(token, memory, lengths, cache)[:, -1].argmax(-1, keepdim=True)
             tokens.append(token)
         return torch.cat(tokens, dim=1)
 

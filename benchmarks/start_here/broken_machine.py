@@ -27,8 +27,8 @@ def parts() -> list[str]:
 
 
 def _batches(draws: int = DRAWS) -> list[Batch]:
-    told = make_newsroom(0).test
-    return [Batch(told[draw * STORIES : (draw + 1) * STORIES]) for draw in range(draws)]
+    test = make_newsroom(0).test
+    return [Batch(test[draw * STORIES : (draw + 1) * STORIES]) for draw in range(draws)]
 
 
 def headlines(batch: Batch, off: str) -> Tensor:
@@ -42,11 +42,11 @@ def headlines(batch: Batch, off: str) -> Tensor:
 def measure(draws: int = DRAWS) -> dict:
     """For each part the share of headlines that are exact without it, and of those that are not what they were."""
     batches = _batches(draws)
-    whole, rows = [headlines(batch, "") for batch in batches], []
+    healthy, rows = [headlines(batch, "") for batch in batches], []
     for off in parts():
         found = [headlines(batch, off) for batch in batches]
         exact = [(one == batch.right).all(-1).float().mean().item() for one, batch in zip(found, batches, strict=True)]
-        other = [(one != before).any(-1).float().mean().item() for one, before in zip(found, whole, strict=True)]
+        other = [(one != before).any(-1).float().mean().item() for one, before in zip(found, healthy, strict=True)]
         rows.append({"off": off, "exact": _spread(exact), "changed": _spread(other)})
         print(off, rows[-1]["exact"]["mean"], rows[-1]["changed"]["mean"], flush=True)
     return {

@@ -118,8 +118,8 @@ def main() -> None:
             "parameters": of_it[0]["parameters"], "exact": {"mean": fmean(shares), "spread": stdev(shares)},
             "worst": min(shares), "best": max(shares),
         }  # fmt: skip
-    told = {"command": COMMAND, "machine": machine(), "seeds": SEEDS, "summary": summary, "rows": rows}
-    (HERE / "own_model.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    record = {"command": COMMAND, "machine": machine(), "seeds": SEEDS, "summary": summary, "rows": rows}
+    (HERE / "own_model.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

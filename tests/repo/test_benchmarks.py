@@ -257,6 +257,16 @@ def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
     assert docstrings.loops(text) == loops
 
 
+SCRIPTS = [path for path in sorted((ROOT / "benchmarks").rglob("*.py")) if "\nCOMMAND = " in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_record_names_the_command_that_repeats_it(path):
+    command = record_of(path.stem)["command"]
+    assert f'\nCOMMAND = "{command}"\n' in path.read_text(encoding="utf-8")
+    assert command.endswith(" -m " + ".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def test_lesson_14_trains_what_its_benchmarks_trained():
     shared = {
         copying_digits: ("Copier", "digits", "train"),
@@ -269,7 +279,7 @@ def test_lesson_14_trains_what_its_benchmarks_trained():
 @pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
 def test_a_record_of_lesson_14_is_complete(name, script):
     record = record_of(name)
-    assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS
+    assert tuple(record["seeds"]) == script.SEEDS
     assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
     keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
     groups = {tuple(run[key] for key in keys) for run in record["runs"]}
@@ -302,22 +312,22 @@ def test_a_story_is_followed_by_its_summary_word_for_word():
 
 
 def test_of_a_lesson_only_definitions_are_run(monkeypatch, tmp_path):
-    codes = [
-        "from math import pi\n\ndef area(r):\n    return pi * square(r)",
-        "area(1)",
-        "def square(r):\n    return r * r",
+    def cell(text: str, *tags: str) -> dict:
+        return {"cell_type": "code", "metadata": {"tags": tags}, "source": text.splitlines(keepends=True)}
+
+    cells = [
+        cell("from math import pi\n\ndef area(r):\n    return pi * square(r)"),
+        cell("area(1)"),
+        cell("def square(r):\n    return r * r"),
+        cell("import math\nfound = math.pi\n\nclass Round:\n    pass"),
+        cell("def square(r):\n    return 0", "exercise"),
+        {"cell_type": "markdown", "source": ["def prose(): no code"]},
     ]
-    codes += ["import math\nfound = math.pi\n\nclass Round:\n    pass", "class Circle:\n    pass"]
-    cells = [{"cell_type": "code", "metadata": {}, "source": code.splitlines(keepends=True)} for code in codes]
-    cells.append(
-        {"cell_type": "code", "metadata": {"tags": ["exercise"]}, "source": ["def square(r):\n", "    return 0"]}
-    )
-    cells.append({"cell_type": "markdown", "source": ["def prose(): no code"]})
     (tmp_path / "a_lesson.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     monkeypatch.setattr(lessons, "course_file", lambda name: tmp_path / Path(name).name)
     found = lessons.definitions("a_lesson")
-    assert found.area(2) == pytest.approx(12.566, abs=1e-3) and {"square", "Round", "Circle"} <= vars(found).keys()
-    assert "found" not in vars(found)
+    assert found.area(2) == pytest.approx(12.566, abs=1e-3)
+    assert "Round" in vars(found) and "found" not in vars(found)
 
 
 @pytest.fixture(scope="module")
@@ -355,13 +365,6 @@ def test_each_way_to_attend_is_measured_at_each_length(cheaper, attention):
         assert row["cheaper from"] == crossings
     inexact = [name for name in names if name not in (attention_costs.FULL, attention_costs.CAUSAL)]
     assert all([*rows] == inexact for rows in attention["errors"].values()) and len(attention["inputs"]) == 4
-
-
-def test_what_is_exact_has_no_error(attention):
-    for rows in attention["errors"].values():
-        assert max(rows["explicit table"]["error"] + rows["online softmax"]["error"]) < 1e-6
-        assert rows["window by mask"]["error"] == rows["window in blocks"]["error"]
-        assert all(error > 0.1 for row in rows.values() for error in row["plain mean"])
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from typer import Argument, Option
 from tfm_lib.commands import course
 from tfm_lib.commands.export import export
 from tfm_lib.commands.lab import FOLDER, MY_LESSONS, lab, reset, student
-from tfm_lib.commands.options import whole
+from tfm_lib.commands.options import integer
 from tfm_lib.commands.train import train
 from tfm_lib.commands.write import write
 from tfm_lib.errors import BY_MAKE, CourseError
 
-(UsageError,) = typer.BadParameter.__bases__  # it has no public name that every version of typer knows
+UsageError: Any = typer.BadParameter.__bases__[0]  # it has no public name that every version of typer knows
 
 
 def progress(dir: Annotated[Path, Option(help="where they were done", show_default="my_lessons")] = MY_LESSONS) -> None:
@@ -40,13 +40,13 @@ def flashcards(out: Annotated[Path, Option(help="where to")] = Path("flashcards.
     print(f"{cards} cards from {len(lessons)} lessons are in {out}; open it with Anki (File > Import)")
 
 
-Id = Annotated[int | None, Option(parser=whole(0), help="its id of that token")]
+Id = Annotated[int | None, Option(parser=integer(0), help="its id of that token")]
 Kind = Annotated[Literal["encoder-decoder", "decoder-only", "encoder-only"] | None, Option(help="if it is unclear")]
 
 
 def checkup(
     target: Annotated[str, Argument(help="module:name of the model, or of a function that builds it")],
-    vocab_size: Annotated[int | None, Option(parser=whole(0), help="how many ids it knows")] = None,
+    vocab_size: Annotated[int | None, Option(parser=integer(0), help="how many ids it knows")] = None,
     pad_id: Id = None,
     start_id: Id = None,
     eos_id: Id = None,
@@ -67,8 +67,8 @@ app = typer.Typer(
     help="The commands of the course.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 for function in (lab, reset, progress, student, train, write, export, checkup, flashcards, *course.COMMANDS):
-    app.command()(function)
-TFM = typer.main.get_command(app)
+    app.command()(function)  # type: ignore[type-var]
+TFM: Any = typer.main.get_command(app)
 
 
 def parameters(command: str) -> dict[str, Any]:

@@ -56,10 +56,9 @@ def _without_head(
     """What is left of a model that copies, and in words what that costs."""
     from tfm_lib import pretrained
     from tfm_lib.commands import results, tasks
-    from tfm_lib.learning.checkpoints import Checkpoint
     from tfm_lib.writing.copying import CopyingTransformer
 
-    model, vocabulary, state, rules = checkpoint
+    model, vocabulary, _, rules = checkpoint
     if not isinstance(model, CopyingTransformer):
         raise CourseError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
     if task is None and data is None:
@@ -70,7 +69,7 @@ def _without_head(
     learned = tasks.choose(task, data, seed, copying=True, fields=fields.split(","))
     rest = pretrained.without_head(model, vocabulary)
     scores = [100 * results.development_score(learned, *both, rules) for both in (rest, (model, vocabulary))]
-    return Checkpoint(*rest, state, rules), (
+    return checkpoint._replace(model=rest[0], vocabulary=rest[1]), (
         "It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
         "percent: {:.1f}, with the head {:.1f}.".format(*scores)
     )

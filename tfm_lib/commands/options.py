@@ -10,7 +10,7 @@ from typer import BadParameter, Option
 PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def whole(least: int, most: float = math.inf) -> Callable[[object], int]:
+def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
     """Reads a whole number within these bounds."""
 
     def number(value: object) -> int:
@@ -43,4 +43,4 @@ def positive(value: object) -> float:
 
 # What several commands take.
 Fields = Annotated[str, Option(parser=two_names, help="what the file calls text and summary")]
-Seed = Annotated[int, Option(parser=whole(0, 2**32 - 1), help="of weights, dropout, order and split")]
+Seed = Annotated[int, Option(parser=integer(0, 2**32 - 1), help="of weights, dropout, order and split")]

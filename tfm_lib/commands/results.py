@@ -61,14 +61,14 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
         examples = task.encode(splits.test, vocabulary)
         print(f"Scoring the {name}: {examples}", flush=True)
         write = partial(decoding.summarize, model, vocabulary, examples, task.max_summary, progress=True)
-        summaries, others = write(write=partial(decoding.greedy, rules=rules)), {}
+        summaries, variants = write(write=partial(decoding.greedy, rules=rules)), {}
         if len(task.rules) > 1:
-            others[f"model, {BEAMS} beams"] = write(write=partial(beam_search, num_beams=BEAMS, rules=rules))
-        table = scoring.evaluate(summaries, splits, stories, baselines, others=others, progress=True)
+            variants[f"model, {BEAMS} beams"] = write(write=partial(beam_search, num_beams=BEAMS, rules=rules))
+        table = scoring.evaluate(summaries, splits, stories, baselines, others=variants, progress=True)
         texts.append(f"The {name}\n{table}")
-        leads = {}
+        leads: dict[str, tuple[float, float, float]] = {}
         if len(task.rules) > 1:  # the newsroom needs no interval to tell its models from a baseline
-            leads, lines = _leads({"model": summaries, **others}, table, baselines, splits.test)
+            leads, lines = _leads({"model": summaries, **variants}, table, baselines, splits.test)
             texts += lines
         if splits.test != splits.train and len(examples) < FEW:
             each = 100 / len(examples)

@@ -137,8 +137,8 @@ def _previous(task: Task, path: Path, device: torch.device, resume: bool, replac
             f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
         )
     if not path.exists():
-        others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
-        hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
+        similar = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+        hint = f" (but {', '.join(map(str, similar))}, of other data or another seed)" if similar else ""
         raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {resuming}")
     previous = _load(path, device)
     if previous.state is None:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from tfm_lib.commands.options import PATIENT, Fields, Seed, positive, whole
+from tfm_lib.commands.options import PATIENT, Fields, Seed, integer, positive
 from tfm_lib.errors import CourseError, option
 
 Name = Annotated[Literal["ten_pairs", "newsroom"] | None, Option(help="to learn without a file; or else ten_pairs")]
@@ -28,11 +28,11 @@ def train(
     data: Annotated[Path | None, Option(help="JSONL, JSONL.gz, CSV, TSV or Parquet, or a folder")] = None,
     fields: Fields = "article,summary",
     minutes: Minutes = None,
-    steps: Annotated[int | None, Option(parser=whole(1), help="of training on a file, instead of minutes")] = None,
+    steps: Annotated[int | None, Option(parser=integer(1), help="of training on a file, instead of minutes")] = None,
     copy: Copy = None,
     model: Published = None,
     device: Annotated[str | None, Option(help="cpu, cuda, xpu or mps", show_default="the fastest there is")] = None,
-    workers: Annotated[int, Option(parser=whole(1), help="processes of this machine that train together")] = 1,
+    workers: Annotated[int, Option(parser=integer(1), help="processes of this machine that train together")] = 1,
     seed: Seed = 0,
     resume: Annotated[bool, Option("--resume", help="go on from the checkpoint of the same run")] = False,
     replace: Annotated[bool, Option("--replace", help="begin anew where a run of the same data is kept")] = False,
@@ -58,7 +58,7 @@ def train(
     _together(run, workers, runs.checkpoint_of(chosen), resume)
 
 
-def _together(run: Callable[[], object], number: int, path: Path, resume: bool) -> None:
+def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:
     """Run in as many workers, in one that torchrun has started, or alone; a run that stops says how to go on."""
     from tfm_lib.learning.team import works_together
 

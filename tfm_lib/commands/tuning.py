@@ -17,8 +17,6 @@ def tuned(task: Task, name: str) -> Task:
     published = from_pretrained(name)
     config, rules, vocabulary = published.model.config, published.generation.rules, published.tokenizer
     del published  # each run makes its own
-    # What the model asks of every text, whatever it is about; lengths and repetition are those of other texts.
-    asked = {"first": rules.first, "banned": rules.banned, "renormalized": rules.renormalized}
     return replace(
         task,
         name=f"{stem(Path(name))}-on-{task.name}",
@@ -28,5 +26,8 @@ def tuned(task: Task, name: str) -> Task:
         start=Start({}, published=lambda: from_pretrained(name).model),
         recipe=replace(task.recipe, peak_rate=RATE / config.d_model, label_smoothing=0.1),
         by_passes=False,
-        rules=tuple(replace(rules, **asked) for rules in task.rules),
+        # What the model asks of every text, whatever it is about; lengths and repetition are those of other texts.
+        rules=tuple(
+            replace(x, first=rules.first, banned=rules.banned, renormalized=rules.renormalized) for x in task.rules
+        ),
     )

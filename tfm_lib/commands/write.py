@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from tfm_lib.commands.options import whole
+from tfm_lib.commands.options import integer
 from tfm_lib.errors import CourseError
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
@@ -20,8 +20,8 @@ def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
     file: Annotated[str | None, Option(help="a text per line, or JSONL with article; - is standard input")] = None,
     model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
-    beams: Annotated[int | None, Option(parser=whole(1), help="of beam search; as many as summaries")] = None,
-    count: Annotated[int, Option(parser=whole(1), help="summaries per text, with their probabilities")] = 1,
+    beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
+    count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
 ) -> None:
     """Summarize texts with a trained model.
 
