@@ -48,12 +48,12 @@ def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal
 
 
 def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
-    local, own = draw(2, 3, 2, 2, 30, 8)
+    local, both_ways = draw(2, 3, 2, 2, 30, 8)
     mask = lesson["window_mask"](30, 4)
     mask[:, :3] = True
-    ours = lesson["longformer"](local, own, 4, 3)
+    ours = lesson["longformer"](local, both_ways, 4, 3)
     torch.testing.assert_close(ours[:, :, 3:], formula(*local, mask)[:, :, 3:])
-    torch.testing.assert_close(ours[:, :, :3], formula(*own)[:, :, :3])
+    torch.testing.assert_close(ours[:, :, :3], formula(*both_ways)[:, :, :3])
 
 
 def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
