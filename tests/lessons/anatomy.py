@@ -62,8 +62,8 @@ def sections(book: NotebookNode) -> list[Section]:
     """The sections of a lesson, in order; what stands before the first one is left out."""
     found: list[Section] = []
     for cell in book.cells:
-        whole = cell.cell_type != "markdown" or "```" in cell.source
-        for part in [cell.source] if whole else re.split(r"\n(?=## )", cell.source):
+        undivided = cell.cell_type != "markdown" or "```" in cell.source
+        for part in [cell.source] if undivided else re.split(r"\n(?=## )", cell.source):
             if cell.cell_type == "markdown" and part.startswith("## "):
                 title = re.sub(r"<!--.*?-->|[`*]", "", part.partition("\n")[0][3:]).strip()
                 found.append(Section(title, []))
@@ -74,7 +74,7 @@ def sections(book: NotebookNode) -> list[Section]:
 
 def spine(book: NotebookNode) -> list[NotebookNode]:
     """What a first reader reads up to the exercises, or the recap where there are none, less `deeper` sections."""
-    kept, level_left_out = [], 0
+    cells, level_left_out = [], 0
     for cell in book.cells:
         if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith("## Recap"):
             break
@@ -84,8 +84,8 @@ def spine(book: NotebookNode) -> list[NotebookNode]:
         if heading and "deeper" in tags(cell) and not level_left_out:
             level_left_out = len(heading[1])
         if not level_left_out:
-            kept.append(cell)
-    return kept
+            cells.append(cell)
+    return cells
 
 
 def words(cells: list[NotebookNode]) -> int:
@@ -158,8 +158,8 @@ def deeper_findings(book: NotebookNode) -> Iterator[str]:
         if ("deeper" in tags(cell)) != starts:
             yield f"cell {cell.id} ({cell.source[:32]!r}): headings '## {DEEPER}...' have the tag `deeper`, only they"
     listed = [anchor for section in found if section.title == "Second reading" for anchor in section.links]
-    if listed != (there := [section.anchor for section in deeper]):
-        yield f"its second reading lists {listed}; wanted a link to each Deeper section in their order, {there}"
+    if listed != (anchors := [section.anchor for section in deeper]):
+        yield f"its second reading lists {listed}; wanted a link to each Deeper section in their order, {anchors}"
     for section in deeper:
         first = section.cells[0].source.partition("\n")[2].strip().partition("\n\n")[0]
         if not re.fullmatch(r"\*[^*\n].*[^*]\*", first):

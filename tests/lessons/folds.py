@@ -58,10 +58,10 @@ def fold_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 def _title(cell: NotebookNode, below: list[NotebookNode]) -> str | None:
     """What a cell is called where it is folded: one that only draws, or prints source, and is no control."""
     kinds = [{*output.get("data", ())} for output in cell.outputs]
-    others = [kind for kind in kinds if "image/png" not in kind]
+    rest = [kind for kind in kinds if "image/png" not in kind]
     if "getsource(" in cell.source and cell.outputs and not any(kinds):
         title = SOURCE
-    elif len(others) < len(kinds) and all(kind == {"text/html"} for kind in others) and "control-" not in cell.id:
+    elif len(rest) < len(kinds) and all(kind == {"text/html"} for kind in rest) and "control-" not in cell.id:
         title = ANSWER if "guess" in tags(cell) else DRAWING
     else:
         return None
@@ -76,8 +76,8 @@ def _names(cell: NotebookNode) -> set[str]:
     """The names under which a cell keeps what it made, for cells below; those of loops and imports are none."""
     nodes = [*ast.walk(ast.parse(cell.source))]
     targets = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
-    kept = {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return kept | {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names = {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return names | {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def _reads(cell: NotebookNode, names: set[str]) -> bool:

@@ -9,9 +9,9 @@ def _perturb() -> None:
 
     def perturbed(draw):
         def initialize(tensor, *args, **kwargs):
-            drawn = draw(tensor, *args, **kwargs)
+            result = draw(tensor, *args, **kwargs)
             with torch.no_grad():
-                return drawn.mul_(1 + 1e-6 * torch.sin(1e5 * drawn))
+                return result.mul_(1 + 1e-6 * torch.sin(1e5 * result))
 
         return initialize
 

@@ -36,14 +36,14 @@ class Outcome:
 def outcome(lesson: Path, rounding: str) -> Outcome:
     """What the lesson does under this rounding, executed unless that is known already."""
     name = f"{lesson.stem}-{rounding}"
-    kept = CACHE / f"{name}-{_key(lesson, rounding)}.json"
-    if kept.exists():
-        return Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+    record = CACHE / f"{name}-{_key(lesson, rounding)}.json"
+    if record.exists():
+        return Outcome(**json.loads(record.read_text(encoding="utf-8")))
     found = _executed(lesson, rounding)
     CACHE.mkdir(exist_ok=True)
     for old in CACHE.glob(f"{name}-*.json"):
         old.unlink()
-    kept.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+    record.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     return found
 
 

@@ -31,6 +31,6 @@ def assert_same(lesson: str, module: ModuleType, names: Iterable[str]) -> None:
     shown: dict[str, str] = {}
     for cell in cells.code_cells(book):
         shown |= definitions(cell.source)
-    own = definitions(inspect.getsource(module))
+    defined = definitions(inspect.getsource(module))
     for name in names:
-        assert shown[name] == own[name], f"{lesson} and {module.__name__}: {name}"
+        assert shown[name] == defined[name], f"{lesson} and {module.__name__}: {name}"

@@ -256,23 +256,6 @@ def test_the_formula_of_the_divergence_is_torchs():
     torch.testing.assert_close(ours, nn.functional.kl_div(q.log(), p, reduction="sum"))
 
 
-@torch.no_grad()
-def test_experts_that_all_work_are_a_weighted_sum(lesson):
-    torch.manual_seed(0)
-    mixture, x = lesson["MixtureOfExperts"](8, 16, experts=4, k=4), torch.randn(10, 8)
-    chances = mixture.router(x).softmax(-1)
-    wanted = sum(chances[:, [e]] * expert(x) for e, expert in enumerate(mixture.experts))
-    torch.testing.assert_close(mixture(x), wanted)
-
-
-@torch.no_grad()
-def test_one_expert_per_word_is_that_expert(lesson):
-    torch.manual_seed(0)
-    mixture, x = lesson["MixtureOfExperts"](8, 16, experts=4, k=1), torch.randn(10, 8)
-    for row, best in zip(x, mixture.router(x).argmax(-1), strict=True):
-        torch.testing.assert_close(mixture(row[None])[0], mixture.experts[best](row))
-
-
 @pytest.mark.parametrize(("experts", "k"), [(4, 1), (4, 2), (8, 2), (8, 8)])
 def test_balance_is_k(lesson, experts, k):
     chances = torch.stack([torch.full((experts,), 0.1).scatter(0, (torch.arange(k) + e) % experts, 1.0)

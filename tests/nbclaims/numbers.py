@@ -5,6 +5,7 @@ and up, "n of m", and counts of lines, cells, versions, names and questions. "Tw
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 UNITS = dict(zero=0, one=1, two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10, eleven=11) | dict(
@@ -36,8 +37,6 @@ SMALL = rf"(?:(?:{'|'.join(TENS)})(?:-(?:{'|'.join(UNITS)}))?|{'|'.join(sorted(U
 COUNT = rf"(?:(?:a|one)[ ]hundred|(?<![\d.,])\d{{1,3}}(?:,\d{{3}})+|(?<![\d.,])\d+(?![.,]?\d)|\b{SMALL}\b)"
 BIG = "|".join(LARGE)
 PART = "|".join(PARTS)
-
-# In the order in which they are looked for; a later form does not take what an earlier one has.
 
 SHARE = re.compile(
     rf"(?P<n>{COUNT})(?:[ ](?:out[ ])?of[ ](?:the[ ])?(?P<m>{COUNT})"
@@ -128,58 +127,27 @@ def large(text: str) -> float:
     return value * (0.5 if first == "half" else 0.25 if "quarter" in count else small(count) if count else 1)
 
 
-def numbers_in(text: str) -> list[Number]:
-    """All numbers of a text, in order, with what a claim may call each."""
-    found: list[Number] = []
-    taken = [match.span() for match in IDIOMS.finditer(text)]
-
-    def free(start: int, end: int) -> bool:
-        return not any(start < stop and end > begin for begin, stop in taken)
-
-    def add(match: re.Match, values: list[float], steps: list[float], measured: bool, end: int = 0) -> None:
-        end = end or match.end()
-        taken.append((match.start(), end))
-        before = text[max(0, match.start() - 40) : match.start()].replace("\x01", "")
-        if about := bool(ABOUT.search(before)):
-            steps = [max(step, CLOSE * abs(value)) for value, step in zip(values, steps, strict=True)]
-        hedge = "up" if UP.search(before) else "down" if DOWN.search(before) else ""
-        counts = match[0].lower() not in ("one", "zero", "0")
-        found.append(Number(match[0], tuple(values), measured, tuple(steps), hedge, counts, match.start(), about))
-
-    for match in SHARE.finditer(text):
-        n, m = small(match["n"]), small(match["m"] or match["round"])
-        if free(match.start(), match.end("n")) and 1 <= n <= m and m > 1:
-            add(match, [n, n / m], [0.5, 0.5 / m], True, match.end("n"))
-    for match in MULTIPLE.finditer(text):
-        if free(*match.span()):
-            count = (match["count"] or "").lower()
-            value = 3 if match["thrice"] else large(count) if re.search(BIG, count) else small(count) if count else 2
-            if value:
-                add(match, [value, 1 / value], [IN_A_WORD * value, IN_A_WORD / value], True)
-    for match in COUNTED.finditer(text):
-        n = small(match["n"])
-        if free(match.start(), match.end("n")) and n > 2:
-            add(match, [n], [0.0], True, match.end("n"))
-    for match in IN_DIGITS.finditer(text):
-        if free(*match.span()):
-            add(match, *_digits(match))
-    for match in IN_WORDS.finditer(text):
-        if free(*match.span()) and not re.search(r"\b(?:few|several|some|many) \Z", text[: match.start()]):
-            add(match, [large(match[0])], [IN_A_WORD * large(match[0])], True)
-    for match in FRACTION.finditer(text):
-        if free(*match.span()):
-            part = PARTS[(match["part"] or "half").lower()] * {"hundred": 100, "ten": 10}.get(match["ten"], 1)
-            value = small(match["count"] or "one") / part
-            add(match, [value], [IN_A_WORD * value], True)
-    for match in PLAIN.finditer(text):
-        if free(*match.span()):
-            value = small(match[0])
-            add(match, [value], [0.5 if value > 1 else 0.0], False)
-    return sorted(found, key=lambda number: number.start)
+# What a match says: what a claim may call it, how far from each the true value may lie, and whether it is measured.
+Reading = tuple[list[float], list[float], bool]
 
 
-def _digits(match: re.Match) -> tuple[list[float], list[float], bool]:
-    """What a number in digits may be called, how far from it the true one may lie, and whether it is measured."""
+def _share(match: re.Match) -> Reading | None:
+    n, m = small(match["n"]), small(match["m"] or match["round"])
+    return ([n, n / m], [0.5, 0.5 / m], True) if 1 <= n <= m and m > 1 else None
+
+
+def _multiple(match: re.Match) -> Reading | None:
+    count = (match["count"] or "").lower()
+    value = 3 if match["thrice"] else large(count) if re.search(BIG, count) else small(count) if count else 2
+    return ([value, 1 / value], [IN_A_WORD * value, IN_A_WORD / value], True) if value else None
+
+
+def _counted(match: re.Match) -> Reading | None:
+    n = small(match["n"])
+    return ([n], [0.0], True) if n > 2 else None
+
+
+def _digits(match: re.Match) -> Reading:
     written = match["number"].replace(",", "").replace("\N{MINUS SIGN}", "-")
     value = float(written)
     mantissa, _, exponent = written.lower().partition("e")
@@ -191,7 +159,53 @@ def _digits(match: re.Match) -> tuple[list[float], list[float], bool]:
         scales.append(0.01)
     if match["kilo"] or match["big"]:
         scales.append(1e3 if match["kilo"] else LARGE[match["big"].lower()])
-    measured = bool(
-        match["percent"] or match["factor"] or match["kilo"] or match["big"] or re.search(r"[.,eE]", match["number"])
-    )
+    measured = len(scales) > 1 or bool(match["factor"] or re.search(r"[.,eE]", match["number"]))
     return [value * scale for scale in scales], [step * scale for scale in scales], measured
+
+
+def _in_words(match: re.Match) -> Reading | None:
+    if re.search(r"\b(?:few|several|some|many) \Z", match.string[: match.start()]):
+        return None
+    return [large(match[0])], [IN_A_WORD * large(match[0])], True
+
+
+def _fraction(match: re.Match) -> Reading:
+    part = PARTS[(match["part"] or "half").lower()] * {"hundred": 100, "ten": 10}.get(match["ten"], 1)
+    value = small(match["count"] or "one") / part
+    return [value], [IN_A_WORD * value], True
+
+
+def _plain(match: re.Match) -> Reading:
+    value = small(match[0])
+    return [value], [0.5 if value > 1 else 0.0], False
+
+
+FORMS: list[tuple[re.Pattern, Callable[[re.Match], Reading | None]]] = [
+    (SHARE, _share),
+    (MULTIPLE, _multiple),
+    (COUNTED, _counted),
+    (IN_DIGITS, _digits),
+    (IN_WORDS, _in_words),
+    (FRACTION, _fraction),
+    (PLAIN, _plain),
+]
+
+
+def numbers_in(text: str) -> list[Number]:
+    """All numbers of a text, in order, with what a claim may call each; a form takes nothing of an earlier one."""
+    found: list[Number] = []
+    taken = [match.span() for match in IDIOMS.finditer(text)]
+    for pattern, read in FORMS:
+        for match in pattern.finditer(text):
+            start, end = match.start(), match.end("n" if "n" in pattern.groupindex else 0)
+            if any(start < stop and end > begin for begin, stop in taken) or not (reading := read(match)):
+                continue
+            taken.append((start, end))
+            values, steps, measured = reading
+            before = text[max(0, start - 40) : start].replace("\x01", "")
+            if about := bool(ABOUT.search(before)):
+                steps = [max(step, CLOSE * abs(value)) for value, step in zip(values, steps, strict=True)]
+            hedge = "up" if UP.search(before) else "down" if DOWN.search(before) else ""
+            counts = match[0].lower() not in ("one", "zero", "0")
+            found.append(Number(match[0], tuple(values), measured, tuple(steps), hedge, counts, start, about))
+    return sorted(found, key=lambda number: number.start)
