@@ -1,6 +1,5 @@
-# Every target does the whole set-up itself; a second call installs nothing.
-# An environment of our own is built in .venv from requirements.lock, or, inside the activated conda
-# environment of environment.yml, that one is used. Works with GNU make 3.81 and newer.
+# Every target does the whole set-up itself, in .venv from requirements.lock or in the activated conda environment of
+# environment.yml; a second call installs nothing. Works with GNU make 3.81 and newer.
 
 UV_SYSTEM_CERTS ?= 1
 export UV_SYSTEM_CERTS
@@ -9,31 +8,23 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
 
 # Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
-# typed: make does not expand them, and Python takes them out of the environment, where no shell reads them.
+# typed: make does not expand them, and the command reads, or refuses, them in the environment, which no shell expands.
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
-given = $(filter $(1),$(GIVEN))
-# The commands say themselves what they do not know; of all other targets LESSON is the one option.
-OPTIONS := $(filter-out ARGS PYTHON TORCH_BACKEND UV UV_%,$(GIVEN))
-COMMANDS := lab train write export flashcards reset progress student
-$(if $(filter-out $(COMMANDS),$(MAKECMDGOALS)),$(foreach name,$(filter-out LESSON,$(OPTIONS)),$(error \
-  make $(MAKECMDGOALS) has no option $(name)=; make alone lists all of them)))
+OPTIONS = $(if $(filter $@,$(MAKECMDGOALS)),$(filter-out PYTHON TORCH_BACKEND UV UV_%,$(GIVEN)))
 
-# The file of LESSON=4 or LESSON=04; without LESSON nothing, which stands for all lessons.
-LESSONS = $(if $(call given,LESSON),$(or $(filter notebooks/$(LESSON)_% notebooks/0$(LESSON)_%,$(BOOKS)),$(error \
-  There is no lesson $(LESSON); give the number of one of: $(BOOKS:notebooks/%.ipynb=%))))
-BOOKS = $(sort $(wildcard notebooks/*.ipynb))
-
-# `$(module) MODULE ...` runs a module with more words, which ARGS holds, quoted as in a shell.
-module = $(RUN) $(if $(call given,ARGS),-c '$(SPLIT)',-m)
-SPLIT := import os, shlex, sys; _, name, *command = sys.argv; given = os.environ["ARGS"]; \
-  sys.excepthook = lambda kind, error, trace: print(f"error: ARGS={given}: {error}", file=sys.stderr); \
-  os.execv(sys.executable, [sys.executable, "-m", name, *command, *shlex.split(given)])
+help: ## list the targets and their options
+	@awk -F '## ' '/^[a-z-]+:.* ## / {sub(/:.*/, "", $$1); printf "make %-12s %s\n", $$1, $$2} \
+	  /^## / {printf "%18s%s\n", "", $$2}' Makefile
 
 CONDA := $(filter $(shell sed -n 's/^name: *//p' environment.yml),$(notdir $(CONDA_PREFIX)))
 ifneq ($(CONDA),)
 RUN := $(CONDA_PREFIX)/bin/python
 READY := $(CONDA_PREFIX)/.tfm-installed
+$(READY): pyproject.toml environment.yml | $(UV)
+	@echo "Adding d2l without its pins, and tfm_lib, to the conda environment $(CONDA)."
+	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 'math-core>=0.9' -e .
+	@touch $@
 else
 RUN := .venv/bin/python
 # The stamp carries the build of torch, so that a choice once made sticks and another one reinstalls.
@@ -44,81 +35,43 @@ $(if $(filter-out auto cpu cu% rocm% xpu,$(TORCH_BACKEND)),$(error \
 READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
-.PHONY: help lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
-  bench site check lessons claims stamp clean
-
-help: ## list the targets and their options
-	@awk -F '## ' '/^[a-z-]+:.* ## / {sub(/:.*/, "", $$1); printf "make %-12s %s\n", $$1, $$2} \
-	  /^## / {printf "%18s%s\n", "", $$2}' Makefile
-
-lab: $(READY) ## open the lessons in JupyterLab, in your own copies
+COMMANDS := lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
+  bench site check lessons claims stamp
+.PHONY: help $(COMMANDS) clean
+lab: ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
-test: $(READY) ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
-	@$(module) pytest $(LESSONS)
-test-slow: $(READY) ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
-test-weekly: $(READY) ## the tests that take hours, such as Colab imitated (ARGS as above)
-test-slow test-weekly:
-	@$(module) pytest --dist worksteal $(if $(LESSONS),-m 'slow or weekly' tests/lessons/test_roundings.py,-m $(@:test-%=%))
+test: ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
+test-slow: ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
+test-weekly: ## the tests that take hours, such as Colab imitated (ARGS, LESSON as above)
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
-	@$(module) pytest -m browser -n 0
-lint: $(READY) ## style, types and workflows, which `make test` checks, too
-	@$(RUN) -m pytest tests/repo/test_lint.py -n 0
-
-train: $(READY) ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
+lint: ## style, types and workflows, which `make test` checks, too (ARGS)
+train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## FIELDS=body,subject: what the file calls text and summary
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-write: $(READY) ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
+write: ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
 ## BEAMS=4: beam search; COUNT=3: several of each text
-export: $(READY) ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
+export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
-flashcards: $(READY) ## the questions of all lessons as a deck for Anki, in flashcards.apkg, or OUT
-reset: $(READY) ## a fresh copy of one lesson; the old one is kept (LESSON=03)
-progress: $(READY) ## how far you are in the exercises and questions of each lesson (in DIR)
-student: $(READY) ## for teachers: the lessons without solutions, in student_lessons/, or OUT
-$(COMMANDS): export TFM_BY_MAKE := $(OPTIONS)
-$(COMMANDS):
-	@$(RUN) -m tfm_lib $@
-
-bench: $(READY) ## speed beside other implementations, about 10 minutes: writes benchmarks/speed.md
-## ARGS='--rounds 3' for a quicker look
-	@$(module) benchmarks.speed
-site: $(READY) ## the lessons as web pages, in site/, readable without any network
-	@$(RUN) -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' $(PAGES_NEED) || { \
-	  echo "The web pages need more than conda brings: $(UV) pip install --python $(RUN) --group site"; exit 1; }
-	@work=$$(mktemp -d) && trap "rm -rf $$work" EXIT && \
-	$(RUN) -m sphinx -q -W --keep-going -c docs -d $$work/doctrees . $$work/site && rm -rf site && mv $$work/site site
-	@echo "The pages are in site/; the first one is site/index.html."
-
-check: $(READY) ## for authors: list all that is wrong with the lessons (with LESSON=04)
-lessons: $(READY) ## for authors: execute the lessons, write what changed (LESSON=04)
-claims: $(READY) ## for authors: compare the claims of the lessons with the last commit
-stamp: $(READY) ## for authors: write badges, first cells, folds and the numbers in links
-check lessons claims stamp:
-	@$(RUN) -m tests.proof.author $@ $(LESSONS)
+flashcards: ## the questions of all lessons as a deck for Anki, in flashcards.apkg, or OUT
+reset: ## a fresh copy of one lesson; the old one is kept (LESSON=03)
+progress: ## how far you are in the exercises and questions of each lesson (in DIR)
+student: ## for teachers: the lessons without solutions, in student_lessons/, or OUT
+bench: ## speed beside other implementations, about 10 minutes (ARGS='--rounds 3': less)
+site: ## the lessons as web pages, in site/, readable without any network
+check: ## for authors: list all that is wrong with the lessons (with LESSON=04)
+lessons: ## for authors: execute the lessons, write what changed (LESSON=04)
+claims: ## for authors: compare the claims of the lessons with the last commit (LESSON=04)
+stamp: ## for authors: write badges, first cells, folds and the numbers in links (LESSON=04)
+$(COMMANDS): $(READY)
+	@TFM_BY_MAKE='$(OPTIONS)' $(RUN) -m tfm_lib $@
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
 	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-# The modules of the group `site`, which is in requirements.lock and not in environment.yml.
-PAGES_NEED := sphinx myst_nb furo ziamath
-# What is measured and drawn runs on the CPU, with one thread, offline, as the tests do by themselves.
-bench site: export OMP_NUM_THREADS = 1
-bench site: export CUDA_VISIBLE_DEVICES =
-bench site: export HF_HUB_OFFLINE = 1
-# Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
-lab train: export OMP_WAIT_POLICY ?= PASSIVE
-
-ifneq ($(CONDA),)
-$(READY): pyproject.toml environment.yml | $(UV)
-	@echo "Adding d2l without its pins, math-core and tfm_lib to the conda environment $(CONDA)."
-	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 'math-core>=0.9' -e .
-	@touch $@
-endif
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
 	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6.5 GB on disk."

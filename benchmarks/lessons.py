@@ -19,6 +19,6 @@ def definitions(lesson: str) -> SimpleNamespace:
     for cell in cells:
         if cell["cell_type"] == "code" and "exercise" not in cell["metadata"].get("tags", []):
             statements = ast.parse("".join(cell["source"])).body
-            kept = [statement for statement in statements if isinstance(statement, DEFINITIONS)]
-            exec(compile(ast.Module(kept, []), lesson, "exec"), found)
+            selected = [statement for statement in statements if isinstance(statement, DEFINITIONS)]
+            exec(compile(ast.Module(selected, []), lesson, "exec"), found)
     return SimpleNamespace(**found)

@@ -1,11 +1,11 @@
 """Train once for each seed, on the newsroom or on real text, and write down what comes out.
 
-    python benchmarks/training.py newsroom "The newsroom" --task newsroom
-    python benchmarks/training.py newsroom_copying "The newsroom, by a model that copies" --task newsroom --copy 1
-    python benchmarks/training.py real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
+    python benchmarks/training.py training_on_toy_summaries/newsroom "The newsroom" --task newsroom
+    python benchmarks/training.py real_text/newsroom_copying "The newsroom, copied" --task newsroom --copy 1
+    python benchmarks/training.py real_text/real_text_5_minutes "Real text in five minutes" --data FOLDER --minutes 5
 
-It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json beside
-this script, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
+It is `make train` with the sizes of the task; FOLDER has train, dev and test files. The figures go to NAME.json in
+this folder, the learning curves to NAME.png, the page made of both, and of what NAME_notes.md says of it, to NAME.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from types import SimpleNamespace
 
 import torch
 
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import run as command
 from tfm_lib.commands.runs import checkpoint_of
 from tfm_lib.commands.tasks import Task, choose
 from tfm_lib.learning.checkpoints import Checkpoint, History, load_checkpoint
@@ -37,22 +37,18 @@ HERE = Path(__file__).parent
 POINTS = 50  # of a learning curve
 
 
-def run(command: argparse.Namespace, seed: int) -> dict:
+def run(args: argparse.Namespace, seed: int) -> dict:
     """Train and score with one seed; returns what it left in runs/, and the load of the machine around it."""
-    before = os.times()
-    options = {"--data": command.data, "--task": command.task, "--copy": command.copy, "--seed": seed}
-    options |= {"--device": "cpu"}
-    options |= {"--minutes": command.minutes, "--steps": command.steps}
-    given = [str(part) for option in options.items() if option[1] is not None for part in option]
-    args = parser().parse_args(["train", "--replace", *given])
-    load = [os.getloadavg()[0]]
-    args.run(args)
+    before, load = os.times(), [os.getloadavg()[0]]
+    options = {name: getattr(args, name) for name in ("data", "task", "copy", "minutes", "steps")}
+    given = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    command("train", "--replace", "--device=cpu", f"--seed={seed}", *given)
     load.append(os.getloadavg()[0])
     after = os.times()
     task = choose(args.task, args.data, seed, copying=None if args.copy is None else args.copy == 1)
     path = checkpoint_of(task)
-    kept, history = load_checkpoint(path), History.load(path.with_name("history.json"))
-    model, vocabulary, state, _ = kept
+    checkpoint, history = load_checkpoint(path), History.load(path.with_name("history.json"))
+    model, vocabulary, state, _ = checkpoint
     scores = without_articles(json.loads(path.with_name("scores.json").read_text()))
     return {
         "seed": seed,
@@ -68,7 +64,7 @@ def run(command: argparse.Namespace, seed: int) -> dict:
         "cpu_seconds": after.user + after.system - before.user - before.system,  # scoring included
         "load": load,
         "curve": curve(history),
-    } | with_copied(scores, task, kept)
+    } | with_copied(scores, task, checkpoint)
 
 
 def without_articles(record: dict) -> dict:
@@ -86,18 +82,18 @@ def curve(history: History) -> dict[str, list[float]]:
     return {"step": [*ends], "loss": [round(mean(history.loss[end - size : end]), 4) for end in ends]}
 
 
-def with_copied(record: dict, task: Task, kept: Checkpoint) -> dict:
+def with_copied(record: dict, task: Task, checkpoint: Checkpoint) -> dict:
     """The same, with what was copied in bold in what a copying model wrote."""
-    if isinstance(kept.model, CopyingTransformer):
-        model = kept.model.eval()
-        for name, (splits, _) in task.test_sets().items():
+    if isinstance(checkpoint.model, CopyingTransformer):
+        model = checkpoint.model.eval()
+        for name, (splits, _) in task.test_sets.items():
             examples = record["test_sets"][name]["examples"]
-            ids = task.encode(splits.test[: len(examples)], kept.vocabulary)
+            ids = task.encode(splits.test[: len(examples)], checkpoint.vocabulary)
             for example, article, words in zip(examples, ids.articles, ids.words, strict=True):
                 src = torch.tensor([article])
-                tokens = greedy(model, src, task.max_summary, rules=kept.rules)
+                tokens = greedy(model, src, task.max_summary, rules=checkpoint.rules)
                 copied = (copied_from(model, src, tokens).share[0] > 0.5).tolist()
-                texts = [kept.vocabulary.decode(tokens[0, :end], words) for end in range(len(copied) + 1)]
+                texts = [checkpoint.vocabulary.decode(tokens[0, :end], words) for end in range(len(copied) + 1)]
                 if texts[-1] != example["model"]:
                     raise ValueError(f"wrote {texts[-1]!r} once more, and {example['model']!r} before")
                 example["copied"] = in_bold(texts, copied)
@@ -126,8 +122,8 @@ def page(report: dict, notes: str = "") -> str:
             f"Embeddings stay as they were counted; the last {recipe['risk_steps']:,} steps minimize risk, whose loss "
             "is another one. "
         )
-    made = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
-    made += [""] if made else []
+    facts = [f"- {name}: {report[name]}" for name in ("date", "command", "versions") if name in report]
+    facts += [""] if facts else []
     count = f"{len(runs)} seed" + ("s, mean and standard deviation" if len(runs) > 1 else ", so no spread is known")
     lines = [
         f"# {report['title']}",
@@ -144,7 +140,7 @@ def page(report: dict, notes: str = "") -> str:
         f"{recipe['label_smoothing']:g}; batches of {recipe['max_tokens']:,} places; highest learning rate "
         f"{recipe['peak_rate']:g}. {copies}Greedy decoding.",
         "",
-        *made,
+        *facts,
         "| seed | steps | tokens | loss of the last 50 steps | seconds | CPU seconds in all | load before, after |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -162,8 +158,8 @@ def page(report: dict, notes: str = "") -> str:
             cells = [spread([100 * result[measure] for result in results]) for measure in measures]
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         for way in scores.get("leads", {}):
-            told = [[f"{100 * end:+.1f}" for end in r["test_sets"][name]["leads"][way]] for r in runs]
-            intervals = "; ".join(f"{mean} ({low} to {high})" for mean, low, high in told)
+            leads = [[f"{100 * end:+.1f}" for end in r["test_sets"][name]["leads"][way]] for r in runs]
+            intervals = "; ".join(f"{mean} ({low} to {high})" for mean, low, high in leads)
             lines += [
                 "",
                 f"Lead of the {way}, over the best baseline, in ROUGE-L: {intervals}, a seed each (95 % interval).",
@@ -191,18 +187,18 @@ def spread(values: list[float]) -> str:
 
 
 def main() -> None:
-    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_argument("name", help="of the two files that it writes")
-    command.add_argument("title", help="of the page: what the data is, and its license")
-    command.add_argument("--data")
-    command.add_argument("--task")
-    command.add_argument("--copy", type=int, choices=[0, 1], help="1: a model that copies")
-    command.add_argument("--minutes", type=float, default=10.0)
-    command.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
-    command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    args = command.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="of what it writes, with its folder: real_text/newsroom_copying")
+    parser.add_argument("title", help="of the page: what the data is, and its license")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--task")
+    parser.add_argument("--copy", type=int, choices=[0, 1], help="1: a model that copies")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--steps", type=int, help="a shorter schedule, for a slower or a busy machine")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    args = parser.parse_args()
     report = {
-        "name": args.name,
+        "name": Path(args.name).name,
         "title": args.title,
         "date": date.today().isoformat(),
         "command": f"`python {shlex.join(['benchmarks/training.py', *sys.argv[1:]])}`",

@@ -1,5 +1,6 @@
-"""How all benchmarks measure: in turns, in CPU time of this process, as ratios within a round; and memory."""
+"""How all benchmarks measure: in turns, in CPU time, as ratios within a round; and how they write it down."""
 
+import json
 import os
 import platform
 import random
@@ -37,9 +38,9 @@ def take_turns(tasks: Mapping[str, Callable[[], object]], rounds: int, repeats: 
 def ratios(seconds: dict[str, list[float]], baseline: str) -> dict[str, dict[str, float]]:
     """How many times as fast as the baseline each task is: median, least and most over the rounds."""
     rows = {}
-    for name, own in seconds.items():
-        times = [theirs / ours for theirs, ours in zip(seconds[baseline], own, strict=True)]
-        rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(own)}
+    for name, measured in seconds.items():
+        times = [theirs / ours for theirs, ours in zip(seconds[baseline], measured, strict=True)]
+        rows[name] = {"median": median(times), "min": min(times), "max": max(times), "ms": 1000 * median(measured)}
     return rows
 
 
@@ -72,3 +73,11 @@ def machine(*packages: str) -> dict[str, str]:
         "versions": ", ".join([f"Python {platform.python_version()}", *found]),
         "load at the start": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown",
     }
+
+
+def write_record(script: str, record: Mapping[str, object], *firsts: str) -> None:
+    """Write what a script has measured to the JSON beside it; each row, whose first key is one of these, has a line."""
+    text = json.dumps(record, ensure_ascii=False)
+    for first in firsts:
+        text = text.replace(f'{{"{first}"', f'\n{{"{first}"')
+    Path(script).with_suffix(".json").write_text(text + "\n", encoding="utf-8")

@@ -15,10 +15,10 @@ extensions = ["myst_nb", "pages"]
 
 # The sources are the repository's own files, so that their links to each other hold; docs/index.md is the first page.
 root_doc = "docs/index"
-include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 exclude_patterns = [
     *(".*", "site", "runs", "my_lessons", "student_lessons"),  # not even looked into
-    "benchmarks/*_notes.md",  # words that a benchmark puts into its page
+    "benchmarks/*/*_notes.md",  # words that a benchmark puts into its page
 ]
 
 nb_execution_mode = "off"
@@ -28,11 +28,11 @@ myst_enable_extensions = ["dollarmath", "amsmath", "substitution"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
-# What is made for the pages, and lives no longer than the run that copies it: the font and the map.
-made = tempfile.TemporaryDirectory(prefix="course-pages-")
-pages_made = made.name
+# What is written for the pages, and lives no longer than the run that copies it: the font and the map.
+generated = tempfile.TemporaryDirectory(prefix="course-pages-")
+pages_files = generated.name
 templates_path = ["_templates"]
-html_static_path = ["_static", made.name]
+html_static_path = ["_static", generated.name]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["course.css"]
 html_js_files = ["keyboard.js", "contents.js", "roots.js"]

@@ -24,8 +24,8 @@ class Sections(IndexBuilder):
 
 def alone(section: nodes.section) -> nodes.document:
     """A section without those within it."""
-    own = copy(section)
-    own.children = [child for child in section.children if not isinstance(child, nodes.section)]
+    copied = copy(section)
+    copied.children = [child for child in section.children if not isinstance(child, nodes.section)]
     part = new_document("")
-    part.children = [own]
+    part.children = [copied]
     return part

@@ -95,8 +95,8 @@ def draw_network(axes: Axes, arrows: Arrows) -> None:
     for (low, left), (high, right) in pairwise(way):
         look = {"arrowstyle": "-|>,head_width=0.2,head_length=0.4", "color": COLORS[1], "linewidth": 2.2}
         axes.annotate("", (right, high), (left, low), arrowprops={**look, "shrinkA": 0, "shrinkB": 2.5}, zorder=3)
-    others = {node for arrow in arrows for node in arrow} - set(way)
-    for nodes, color, layer in ((others, "white", 2), (way, COLORS[1], 4)):
+    off_path = {node for arrow in arrows for node in arrow} - set(way)
+    for nodes, color, layer in ((off_path, "white", 2), (way, COLORS[1], 4)):
         rows, places = zip(*sorted(nodes), strict=True)
         axes.plot(places, rows, "o", markersize=5, color=color, markeredgecolor=QUIET, zorder=layer)
 
@@ -106,10 +106,10 @@ def paths() -> Figure:
     """Recurrence, convolution, dilated convolution and attention on one sentence."""
     drawn = networks(len(SENTENCE))
     counts = {name: steps(longest_path(arrows)) for name, arrows in drawn.items()}
-    told = ", ".join(f"{name} {count}" for name, count in counts.items())
+    counted = ", ".join(f"{name} {count}" for name, count in counts.items())
     figure = Figure(
         f"From the first word to the last, words at the bottom and outputs at the top. Steps from one word's place to "
-        f"another's: {told}."
+        f"another's: {counted}."
         " Each gray line is a connection, each circle a vector; all four look back only, and both convolutions read "
         f"{KERNEL} vectors at once.",
         height=2.75,
@@ -129,7 +129,7 @@ def paths() -> Figure:
 def buckets(queries: np.ndarray, rotation: np.ndarray) -> np.ndarray:
     """The bucket of each vector: to which of the rotated axes, or their opposites, it is nearest.
 
-    Kitaev and others 2020, section 2.
+    Kitaev et al. 2020, section 2.
     """
     turned = queries @ rotation  # (POSITIONS, BUCKETS / 2)
     return np.concatenate([turned, -turned], axis=1).argmax(axis=1)
@@ -148,9 +148,9 @@ def masks() -> dict[str, Parts]:
     for row in chance:
         row[draw.choice(POSITIONS, RANDOM, replace=False)] = True
     bucket = buckets(draw.randn(POSITIONS, 2 * BUCKETS), draw.randn(2 * BUCKETS, BUCKETS // 2))
-    others = (bucket[:, None] == bucket[None]) & (key < query)
+    earlier = (bucket[:, None] == bucket[None]) & (key < query)
     # A query is also a key here, and would find itself the best match: it may attend to itself only if it is alone.
-    alone = (query == key) & ~others.any(axis=1, keepdims=True)
+    alone = (query == key) & ~earlier.any(axis=1, keepdims=True)
     return {
         "full, looking back": {"all so far": past},
         "Sparse Transformer": {
@@ -158,7 +158,7 @@ def masks() -> dict[str, Parts]:
             f"each {STRIDE}th": past & ((query - key) % STRIDE == 0),
         },
         "Transformer-XL": {"segment": past & (segments_back == 0), "memory": segments_back == 1},
-        "Reformer": {"same bucket": others | alone},
+        "Reformer": {"same bucket": earlier | alone},
         "full, both ways": {"all": everywhere},
         "window": {"window": window},
         "Longformer": {"window": window, "global": some},
@@ -204,11 +204,11 @@ def draw_mask(axes: Axes, name: str, parts: Parts) -> None:
 def long_inputs() -> Figure:
     """Eight masks for the same number of positions."""
     drawn = masks()
-    told = ", ".join(f"{name} {allowed(parts):,}" for name, parts in drawn.items() if "full" not in name)
+    counted = ", ".join(f"{name} {allowed(parts):,}" for name, parts in drawn.items() if "full" not in name)
     full, half = allowed(drawn["full, both ways"]), allowed(drawn["full, looking back"])
     figure = Figure(
         f"Who may attend to whom among {POSITIONS} positions: a row for each query, a column for each key, color where "
-        f"it may. Full attention allows {full:,} pairs, or {half:,} looking back. {told}.",
+        f"it may. Full attention allows {full:,} pairs, or {half:,} looking back. {counted}.",
         height=4.7,
     )
     for axes, (name, parts) in zip(figure.subplots(2, 4).flat, drawn.items(), strict=True):

@@ -248,13 +248,13 @@ class Pages(StandaloneHTMLBuilder):
 
 def make_files(_: Sphinx, config: Config) -> None:
     """Puts pictures, and the scripts and weights of the controls to the static files."""
-    made = {CARD: card().png(), CSS.name: CSS.read_bytes()}
-    made[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
+    files = {CARD: card().png(), CSS.name: CSS.read_bytes()}
+    files[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
     scripts = {"tfm": classic_script("tfm", all_scripts())}
     scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING, PICTURES)}
-    made |= {f"{name}.js": script.encode() for name, script in scripts.items()}
-    for name, content in made.items():
-        Path(config.pages_made, name).write_bytes(content)
+    files |= {f"{name}.js": script.encode() for name, script in scripts.items()}
+    for name, content in files.items():
+        Path(config.pages_files, name).write_bytes(content)
 
 
 def signs(html: str) -> set[str]:
@@ -298,7 +298,7 @@ def add_controls(
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_config_value("pages_made", "", "")
+    app.add_config_value("pages_files", "", "")
     app.add_builder(Pages, override=True)
     app.add_directive("course-map", CourseMap)
     app.add_directive("machine", Machine)

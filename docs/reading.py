@@ -53,7 +53,7 @@ def read(event: str, text: str) -> Reading:
         best = model(src, before).softmax(-1)[0].topk(CHOICES)  # (T, CHOICES)
     weights = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0].mean(0)
     summary = vocabulary.pieces(tokens[0])
-    told = read_slots(" ".join(summary[:-1]), event)
+    slots = read_slots(" ".join(summary[:-1]), event)
     return Reading(
         text,
         story,
@@ -61,7 +61,7 @@ def read(event: str, text: str) -> Reading:
         weights,
         [list(zip(vocabulary.pieces(ids), p.tolist(), strict=True)) for p, ids in zip(*best, strict=True)],
         len(vocabulary),
-        {summary.index(word): slot for slot, word in told.items() if word in summary},
+        {summary.index(word): slot for slot, word in slots.items() if word in summary},
     )
 
 

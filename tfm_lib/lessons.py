@@ -89,5 +89,5 @@ FIRST_BEYOND = 5  # the row of the map at which part two begins: lessons beyond 
 
 
 def course_file(name: str) -> Path:
-    """A file of the course, such as "benchmarks/changes.json", in a clone and in an installed package alike."""
+    """A file of the course, such as "benchmarks/speed/changes.json", in a clone and in an installed package alike."""
     return COURSE / name

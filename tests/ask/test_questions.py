@@ -1,5 +1,6 @@
 """The questions of the lessons: each can be read, choices are explained, and all of them fit on cards."""
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -9,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import cells
-from tests.repo.test_setup import make, needs_make
+from tests.nbclaims import cells
 from tfm_lib.ask.flashcards import DECK, write_deck
 from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
-from tfm_lib.commands.cli import parser
+from tfm_lib.commands.cli import parameters, run
 
 LESSONS = Path(__file__).resolve().parents[2] / "notebooks"
 COURSE = read_course(LESSONS)
-PATHS = sorted(LESSONS.glob("*.ipynb"))
 GOOD = "**Why $x$?**\n\n<details><summary>Answer</summary>\n\nBecause.\n\nReally.\n\n</details>"
 CHOSEN = """\
 **Is $a < b$ in `x$y`?**
@@ -41,9 +40,7 @@ Really.
 </details>"""
 
 
-def write_lesson(
-    folder: Path, *questions: str, name: str = "01_x", title: str = "# 01 · X", opening: tuple[int, ...] = ()
-) -> Path:
+def write_lesson(folder: Path, *questions: str, name="01_x", title="# 01 · X", opening: tuple[int, ...] = ()) -> Path:
     """A lesson of these questions; opening are the places of those that open it. A heading is a cell of its own."""
     asked = [cells.markdown(source) for source in questions]
     for place, cell in enumerate(asked):
@@ -58,18 +55,17 @@ def deck(path: Path, lessons: list[Lesson]) -> dict[str, list]:
     count = write_deck(path, lessons)
     with zipfile.ZipFile(path) as package:
         package.extract("collection.anki2", path.parent)
-    database = sqlite3.connect(path.parent / "collection.anki2")
-    notes = database.execute("select guid, tags, flds from notes order by id").fetchall()
-    decks, models = map(json.loads, database.execute("select decks, models from col").fetchone())
-    found = {
+    with contextlib.closing(sqlite3.connect(path.parent / "collection.anki2")) as database:
+        notes = database.execute("select guid, tags, flds from notes order by id").fetchall()
+        decks, models = map(json.loads, database.execute("select decks, models from col").fetchone())
+        cards = database.execute("select did from cards order by id").fetchall()
+    assert count == len(notes)
+    return {
         "notes": [(guid, tags.split(), *fields.split("\x1f")) for guid, tags, fields in notes],
-        "cards": database.execute("select did from cards order by id").fetchall(),
+        "cards": cards,
         "decks": {int(number): deck["name"] for number, deck in decks.items()},
         "models": sorted(models),
     }
-    database.close()
-    assert count == len(notes)
-    return found
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -77,22 +73,14 @@ def deck(path: Path, lessons: list[Lesson]) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
-def test_a_lesson_closes_with_six_to_ten_questions(lesson):
+def test_a_lesson_closes_with_six_to_ten_questions_of_which_three_of_the_spine_open_it(lesson):
     assert 6 <= len(lesson.questions) <= 10
-    for question in lesson.questions:
-        assert question.question.endswith("?") and question.answer
-
-
-@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
-def test_three_questions_of_the_spine_open_a_lesson_and_its_title_asks_none(lesson):
+    assert [one.question for one in lesson.questions if not (one.question.endswith("?") and one.choices)] == []
     assert len(lesson.opening) == 3 and not any(question.deeper for question in lesson.opening)
-    title = cells.read(LESSONS / f"{lesson.name}.ipynb").cells[0].source
-    assert [question.question for question in lesson.questions if question.question in title] == []
-
-
-@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
-def test_every_question_of_a_lesson_has_choices(lesson):
-    assert [question.question for question in lesson.questions if not question.choices] == []
+    book = cells.read(LESSONS / f"{lesson.name}.ipynb").cells
+    assert [one.question for one in lesson.questions if one.question in book[0].source] == [], "the title asks none"
+    asking = [cell for cell in book if "<summary>Answer</summary>" in cell.source]
+    assert [cell.source[:60] for cell in asking if "question" not in cells.tags(cell)] == [], "each has its tag"
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
@@ -100,21 +88,13 @@ def test_who_does_not_know_the_answer_cannot_guess_it(lesson):
     right = Counter(choice.letter for question in lesson.questions for choice in question.choices if not choice.why_not)
     assert max(right.values()) <= len(lesson.questions) / 2, f"the right choice is too often the same: {right}"
     longest = [max(question.choices, key=lambda choice: len(choice.text)) for question in lesson.questions]
-    assert sum(not choice.why_not for choice in longest) <= len(longest) / 2, (
-        "the right choice is too often the longest"
-    )
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_no_question_is_left_without_its_tag(path):
-    asking = [cell for cell in cells.read(path).cells if "<summary>Answer</summary>" in cell.source]
-    assert [cell.source[:60] for cell in asking if "question" not in cells.tags(cell)] == []
+    assert sum(not choice.why_not for choice in longest) <= len(longest) / 2, "the right choice is too often longest"
 
 
 def test_no_two_questions_are_alike():
     asked = [question.question.casefold() for lesson in COURSE for question in lesson.questions]
     assert len(set(asked)) == len(asked)
-    assert [lesson.name for lesson in COURSE] == [path.stem for path in PATHS]
+    assert [lesson.name for lesson in COURSE] == [path.stem for path in sorted(LESSONS.glob("*.ipynb"))]
 
 
 def test_a_question_is_read_without_its_claims(tmp_path):
@@ -136,9 +116,8 @@ def test_a_question_is_read_without_its_claims(tmp_path):
 )
 def test_a_malformed_question_is_named_with_lesson_and_cell(tmp_path, bad):
     path = write_lesson(tmp_path, GOOD, bad)
-    with pytest.raises(
-        ValueError, match=r"01_x\.ipynb, cell 4: a question must be Markdown, .*this is a markdown cell"
-    ):
+    message = r"01_x\.ipynb, cell 4: a question must be Markdown, .*this is a markdown cell"
+    with pytest.raises(ValueError, match=message):
         read_lesson(path)
 
 
@@ -180,8 +159,8 @@ def test_choices_that_do_not_fit_their_answer_are_named(tmp_path, old, new, mess
 
 
 def test_tags_and_the_second_reading_say_when_a_question_is_asked(tmp_path):
-    others = [GOOD.replace("Why $x$?", f"{which}?") for which in ("Second", "Third")]
-    path = write_lesson(tmp_path, CHOSEN, GOOD, others[0], "## Second reading\n\nFor later.", others[1], opening=(0, 2))
+    more = [GOOD.replace("Why $x$?", f"{which}?") for which in ("Second", "Third")]
+    path = write_lesson(tmp_path, CHOSEN, GOOD, more[0], "## Second reading\n\nFor later.", more[1], opening=(0, 2))
     lesson = read_lesson(path)
     asked = {part: [q.question for q in getattr(lesson, part)] for part in ("questions", "opening", "spine", "deeper")}
     first, second, third, fourth = asked["questions"]
@@ -247,14 +226,11 @@ def test_importing_again_updates_instead_of_doubling(tmp_path):
 
 
 def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):
-    args = parser().parse_args(["flashcards", "--out", str(tmp_path / "deck.apkg")])
-    args.run(args)
+    run("flashcards", "--out", str(tmp_path / "deck.apkg"))
     count = sum(len(lesson.questions) for lesson in COURSE)
     assert capsys.readouterr().out.startswith(f"{count} cards from {len(COURSE)} lessons are in {tmp_path}")
     assert zipfile.is_zipfile(tmp_path / "deck.apkg")
 
 
-@needs_make
-def test_make_flashcards_writes_where_git_does_not_look():
-    assert make("-n", "flashcards").stdout.endswith("-m tfm_lib flashcards\n")
-    assert str(parser().parse_args(["flashcards"]).out) in (LESSONS.parent / ".gitignore").read_text().split()
+def test_flashcards_are_written_where_git_does_not_look():
+    assert str(parameters("flashcards")["out"].default) in (LESSONS.parent / ".gitignore").read_text().split()

@@ -16,12 +16,13 @@ import ipywidgets
 import nbformat
 import pytest
 
+from tests import ROOT, UV
 from tests.ask.test_questions import CHOSEN, COURSE, GOOD, write_lesson
-from tests.proof import author, cells, lint, outputs
-from tests.proof.environment import ROOT, UV
+from tests.lessons import execution, rules
+from tests.nbclaims import cells, outputs
 from tfm_lib.ask import progress_file
 from tfm_lib.ask import quiz as module
-from tfm_lib.ask.quiz import FOLDER, filled_in, mathml, quiz, quiz_data
+from tfm_lib.ask.quiz import filled_in, mathml, quiz, quiz_data
 from tfm_lib.show.figure import Figure
 from tfm_lib.show.live import ON_PAGES, VIEW, Live, caption, store_static_forms
 
@@ -52,20 +53,22 @@ def asked(live: Live) -> list[str]:
 
 def test_each_quiz_asks_its_part_of_the_questions_in_the_order_of_the_lesson(lessons):
     quizzes = [quiz("01_x"), quiz("01_x", opening=True), quiz("01_x", deeper=True)]
-    first, *others = asked(quizzes[0])
-    assert first.startswith("Is <math") and first.endswith("in <code>x$y</code>?") and others == ["Second?", "Third?"]
+    first, *rest = asked(quizzes[0])
+    assert first.startswith("Is <math") and first.endswith("in <code>x$y</code>?") and rest == ["Second?", "Third?"]
     assert [asked(live) for live in quizzes[1:]] == [[first, "Third?"], ["Fourth?"]]
     assert [live.widget.data["name"] for live in quizzes] == ["01_x spine", "01_x opening", "01_x deeper"]
 
 
 def test_every_choice_has_its_reason_and_formulas_are_mathml(lessons):
     question = quiz("01_x").widget.data["questions"][0]
-    said = {choice["letter"]: choice["comment"] for choice in question["choices"]}
+    comments = {choice["letter"]: choice["comment"] for choice in question["choices"]}
     less, more = (mathml(sign, False) for sign in "<>")
     assert "&lt;</mo>" in less and question["right"] == "B"
-    assert said["A"] == f"<p><strong>✗ A is not it.</strong> This confuses {less} and {more}.</p>"
-    assert said["C"] == "<p><strong>✗ C is not it.</strong> It is often.</p>"
-    assert said["B"].startswith("<p><strong>✓ B is right.</strong> It is.</p>") and "<p>Really.</p>" in said["B"]
+    assert comments["A"] == f"<p><strong>✗ A is not it.</strong> This confuses {less} and {more}.</p>"
+    assert comments["C"] == "<p><strong>✗ C is not it.</strong> It is often.</p>"
+    assert (
+        comments["B"].startswith("<p><strong>✓ B is right.</strong> It is.</p>") and "<p>Really.</p>" in comments["B"]
+    )
     squared = "<msup><mi>a</mi><mn>2</mn></msup>"
     assert [choice["text"].count(squared) for choice in question["choices"]] == [0, 1, 0]
     assert question["choices"][1]["text"].startswith("yes, by <math")
@@ -101,14 +104,14 @@ def test_who_needs_not_read_goes_on_to_the_next_lesson_or_from_the_last_one_nowh
 
 
 def test_what_cannot_be_asked_is_refused(lessons):
-    with pytest.raises(ValueError, match=r"no lesson '01'; there are 01_x, 02_y$"):
-        quiz("01")
-    with pytest.raises(ValueError, match="02_y has no questions with choices"):
-        quiz("02_y")
-    with pytest.raises(ValueError, match="02_y has no opening questions with choices.*'question' and 'opening'"):
-        quiz("02_y", opening=True)
-    with pytest.raises(ValueError, match="02_y has no questions of a second reading"):
-        quiz("02_y", deeper=True)
+    for lesson, part, message in (
+        ("01", {}, r"no lesson '01'; there are 01_x, 02_y$"),
+        ("02_y", {}, "02_y has no questions with choices"),
+        ("02_y", {"opening": True}, "02_y has no opening questions with choices.*'question' and 'opening'"),
+        ("02_y", {"deeper": True}, "02_y has no questions of a second reading"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            quiz(lesson, **part)
     for lesson in lessons.iterdir():
         lesson.unlink()
     with pytest.raises(ValueError, match=f"no lesson '01_x'; there are none in {lessons}"):
@@ -229,7 +232,7 @@ def bundles(live: Live) -> list[dict]:
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
 def test_a_lesson_has_a_quiz_for_each_of_its_parts_in_their_order(lesson):
-    source = "\n".join(cell.source for cell in cells.code_cells(cells.read(FOLDER / f"{lesson.name}.ipynb")))
+    source = "\n".join(cell.source for cell in cells.code_cells(cells.read(ROOT / f"notebooks/{lesson.name}.ipynb")))
     asked = re.findall(rf'quiz\("{lesson.name}"(.*?)\)', source)
     assert asked == [", opening=True", "", *[", deeper=True"] * bool(lesson.deeper)]
 
@@ -247,10 +250,10 @@ def test_without_a_kernel_the_bare_opening_questions_are_read(lessons):
     live = bundles(quiz("01_x", opening=True))
     [stored] = outputs.clean(live)
     assert set(stored.data) == {"text/plain", "text/markdown", ON_PAGES}
-    said = "Read or skip? 2 questions, which return at the end with their answers."
-    assert stored.data["text/plain"] == f"{said} Run this cell to choose."
+    words = "Read or skip? 2 questions, which return at the end with their answers."
+    assert stored.data["text/plain"] == f"{words} Run this cell to choose."
     head, *asked = stored.data["text/markdown"].split("\n\n")
-    assert head == f'{said} <span class="knob">Run this cell to choose.</span>', "paper leaves it out"
+    assert head == f'{words} <span class="knob">Run this cell to choose.</span>', "paper leaves it out"
     assert asked == ["1. Is $a < b$ in `x$y`?\n2. Third?"]
 
 
@@ -266,11 +269,6 @@ def test_only_the_static_form_is_stored_and_compared(lessons):
     [deeper] = outputs.clean(bundles(quiz("01_x", deeper=True)))
     assert deeper.data == stored_form("deeper", quiz("01_x", deeper=True))
     assert outputs.difference(outputs.clean(live), bundles(quiz("01_x"))) is None
-    assert "2 questions" in outputs.difference(outputs.clean(live), [_says("Quiz: 2 questions.")])
-
-
-def _says(text: str) -> dict:
-    return nbformat.v4.new_output("execute_result", {"text/plain": text}, execution_count=1)
 
 
 def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under_it_its_words():
@@ -286,7 +284,7 @@ def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under
     assert outputs.clean(stored) == stored and outputs.difference(stored, [shown]) is None
     book = cells.notebook(cells.code("control"))
     book.cells[0].outputs = stored
-    assert list(lint.output_findings(book)) == []
+    assert list(rules.output_findings(Path(), book)) == []
 
 
 def test_a_live_view_needs_words_beside_it():
@@ -305,16 +303,16 @@ def test_authors_get_a_lesson_without_live_views_and_with_its_collapsed_section(
     section = cells.markdown("### The same questions, to read")
     section.metadata = nbformat.from_dict({"jp-MarkdownHeadingCollapsed": True, "editable": True})
     book = cells.notebook(cells.code("\n".join(line.strip() for line in code.splitlines())), section)
-    fresh = author.execute(book, tmp_path)
+    fresh = execution.execute(book, tmp_path)
     assert VIEW in fresh.cells[0].outputs[0].data
     saved = nbformat.from_dict({**fresh, "metadata": book.metadata})
-    assert "stores a live widget" in "".join(lint.output_findings(saved))
-    changes = author.renew(saved, fresh)
+    assert "stores a live widget" in "".join(rules.output_findings(Path(), saved))
+    changes = execution.renew(saved, fresh)
     assert any("live widget" in change for change in changes) and "metadata" in changes
     assert [dict(output.data) for output in saved.cells[0].outputs] == [stored_form("spine", quiz("01_x"))]
     assert saved.cells[1].metadata == {"jp-MarkdownHeadingCollapsed": True}
-    assert list(lint.output_findings(saved)) == [] and "widgets" not in saved.metadata
-    assert author.renew(saved, fresh) == []
+    assert list(rules.output_findings(Path(), saved)) == [] and "widgets" not in saved.metadata
+    assert execution.renew(saved, fresh) == []
 
 
 def test_a_page_gets_the_questions_of_which_the_lesson_stores_only_the_place(lessons):
@@ -335,10 +333,10 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
 
     view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
     book = cells.notebook(cells.code("quiz"), cells.code("print(1)"), cells.code("control"))
-    book.cells[0].outputs = [cells.nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
+    book.cells[0].outputs = [nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
     data, about = {"text/plain": "A line.", "image/png": "", VIEW: view}, {"image/png": {"alt": "A line."}}
-    book.cells[2].outputs = [cells.nbformat.v4.new_output("display_data", data, metadata=about)]
-    book.cells[1].outputs = [cells.nbformat.v4.new_output("stream", text="1")]
+    book.cells[2].outputs = [nbformat.v4.new_output("display_data", data, metadata=about)]
+    book.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")
     manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
     saved = cells.read(tmp_path / "lesson.ipynb")
@@ -357,10 +355,6 @@ def test_widgets_load_only_with_the_quiz_and_torch_not_even_then():
         assert ran.stdout == f"{wanted}\n"
 
 
-def test_in_a_clone_the_questions_are_those_of_the_original_lessons():
-    assert FOLDER == ROOT / "notebooks"
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(UV is None, reason="uv builds the wheel")
 def test_an_installed_package_brings_the_lessons(tmp_path):
@@ -368,15 +362,16 @@ def test_an_installed_package_brings_the_lessons(tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as package:
         package.extractall(tmp_path / "installed")
-    names = sorted(path.name for path in (tmp_path / "installed/tfm_lib/notebooks").iterdir())
+    package, read = (
+        tmp_path / "installed/tfm_lib",
+        ("benchmarks/speed/changes.json", "docs/transformer.py"),
+    )  # by lessons
+    names = sorted(path.name for path in (package / "notebooks").iterdir())
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert (tmp_path / "installed/tfm_lib/benchmarks/changes.json").is_file()  # what lesson 09 reads
-    assert (tmp_path / "installed/tfm_lib/docs/transformer.py").is_file()  # what lesson 07 prints
-    assert (tmp_path / "installed/tfm_lib/show/js/model.js").is_file()  # what controls run
-    assert (tmp_path / "installed/tfm_lib/ask/js/quiz.js").is_file()
+    assert all((package / name).is_file() for name in (*read, "show/js/model.js", "ask/js/quiz.js"))
     code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
-    there = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
-    found = subprocess.run([sys.executable, "-c", code], **there).stdout.strip()
+    where = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
+    found = subprocess.run([sys.executable, "-c", code], **where).stdout.strip()
     assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/notebooks").resolve()
 
 
@@ -399,8 +394,10 @@ assert "lessonQuiz" in live.widget._esm and len(live.widget.data["questions"]) =
 live.widget.kept = {{"some": "A"}}
 print(ipywidgets.__version__, sorted(live._repr_mimebundle_()[0]), quiz.quiz("01_x", opening=True).widget.kept)
 """
-    kept = {key: value for key, value in os.environ.items() if key != "TFM_NO_PROGRESS"} | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([python, "-c", code], cwd=tmp_path, env=kept, capture_output=True, text=True)
+    environment = {key: value for key, value in os.environ.items() if key != "TFM_NO_PROGRESS"} | {
+        "PYTHONPATH": str(ROOT)
+    }
+    ran = subprocess.run([python, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     [oldest] = [line.split("==")[1] for line in needed if line.startswith("ipywidgets")]
     kinds = sorted([VIEW, ON_PAGES, "text/plain", "text/markdown"])

@@ -20,7 +20,6 @@ from torch import nn
 
 V, D, H, LAYERS, PAD, START, EOS, MAX = 24, 32, 4, 2, 0, 1, 2, 64
 
-
 class Positions(nn.Module):
     def __init__(self):
         super().__init__()
@@ -34,7 +33,6 @@ class Positions(nn.Module):
         if past + x.shape[1] > MAX:
             raise ValueError(f"{past + x.shape[1]} positions, and the table has {MAX}")
         return x + self.pe[past : past + x.shape[1]]
-
 
 class Attention(nn.Module):
     def __init__(self):
@@ -56,7 +54,6 @@ class Attention(nn.Module):
         weights = self.drop(scores.softmax(-1))
         return self.wo((weights @ v).transpose(1, 2).reshape(x.shape[0], -1, D))
 
-
 class FeedForward(nn.Module):
     def __init__(self):
         super().__init__()
@@ -64,7 +61,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x):
         return self.down(F.relu(self.up(x)))
-
 
 class EncoderLayer(nn.Module):
     def __init__(self):
@@ -77,7 +73,6 @@ class EncoderLayer(nn.Module):
         x = self.norm1(x + self.drop(self.attention(x, x, mask)))
         return self.norm2(x + self.drop(self.ff(x)))
 
-
 class DecoderLayer(nn.Module):
     def __init__(self):
         super().__init__()
@@ -89,7 +84,6 @@ class DecoderLayer(nn.Module):
         x = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))
         x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))
         return self.norm3(x + self.drop(self.ff(x)))
-
 
 class Model(nn.Module):
     def __init__(self):
@@ -156,7 +150,6 @@ class Model(nn.Module):
         self.train(was)
         return torch.tensor(rows)
 
-
 def build():
     model = Model()
     return model, dict(encode=model.begin, decode=model.step, loss=model.loss, generate=model.generate)
@@ -168,7 +161,6 @@ import torch
 from torch import nn
 
 V, D, PAD = 24, 32, 0
-
 
 class Model(nn.Module):
     def __init__(self):
@@ -192,7 +184,6 @@ class Model(nn.Module):
         )
         return self.out(x)
 
-
 def build():
     return Model(), {}
 """
@@ -202,7 +193,6 @@ import torch
 from torch import nn
 
 V, D = 24, 32
-
 
 class Model(nn.Module):
     def __init__(self):
@@ -216,7 +206,6 @@ class Model(nn.Module):
         future = torch.ones(tokens.shape[1], tokens.shape[1]).bool().triu(1)
         x = self.emb(tokens) + self.pos(torch.arange(tokens.shape[1]))
         return self.out(self.layers(x, mask=future))
-
 
 def build():
     return Model(), {}
@@ -342,7 +331,6 @@ PLANTS = [
     Plant("loss of the wrong shape", "loss.fails", "labels.flatten()", "labels"),
     # Learning
     Plant("sigmoid on the logits", "learning.stuck", "return self.out(x)", "return self.out(x).sigmoid()"),
-    Plant("ReLU on the logits", "learning.stuck", "return self.out(x)", "return -F.relu(self.out(x)).abs().clamp(max=0.01)"),
     # Cache and writing
     Plant("cache is emptied", "cache.differs", "torch.cat([cache[0], k], 2)", "torch.cat([cache[0] * 0, k], 2)"),
     Plant("positions stuck under the cache", "cache.positions", "* math.sqrt(D), past)", "* math.sqrt(D))"),
@@ -377,7 +365,7 @@ PLANTS = [
     Plant("torch: rows of target padding see nothing", "padding.target_nan", "tgt_mask=future,", "tgt_mask=(future[None] | (tgt == PAD)[:, :, None]).repeat_interleave(4, 0),", TORCH),
     # One side only
     Plant("GPT: no causal mask", "kind.unclear", "mask=future", "mask=None", GPT),
-    Plant("GPT: no causal mask, declared", "causality.leak", "mask=future))\n\n\ndef build():\n    return Model(), {}", "mask=None))\n\n\ndef build():\n    return Model(), {'kind': 'decoder-only'}", GPT),
+    Plant("GPT: no causal mask, declared", "causality.leak", "mask=future))\n\ndef build():\n    return Model(), {}", "mask=None))\n\ndef build():\n    return Model(), {'kind': 'decoder-only'}", GPT),
     Plant("GPT: one token too far", "causality.off_by_one", ".triu(1)", ".triu(2)", GPT),
     Plant("GPT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", GPT),
     Plant("BERT: padding is attended", "padding.source", "src_key_padding_mask=tokens == 0", "src_key_padding_mask=None", BERT),

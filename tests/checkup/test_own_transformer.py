@@ -37,15 +37,14 @@ def test_the_own_model_is_healthy():
     model = own()
     report = checkup(model, **given(model))
     assert report.healthy and not report.not_tried, report
-    assert report.tried == list(PARTS)
+    assert report.tried == list(PARTS) and not {code for code, _ in NAMED.values()} & {*report.codes}
 
 
 @pytest.mark.parametrize("number", range(1, 9))
 def test_the_report_names_what_a_patient_suffers_from(number):
     code, part = NAMED[list(FAULTS)[number - 1]]
-    model, healthy = patient(number), own()
+    model = patient(number)
     assert code in checkup(model, **given(model), parts=part, quick=True).codes
-    assert code not in checkup(healthy, **given(healthy), parts=part, quick=True).codes
 
 
 def test_a_patient_that_nobody_has_is_refused_and_the_dice_stay():
@@ -53,10 +52,9 @@ def test_a_patient_that_nobody_has_is_refused_and_the_dice_stay():
     before = torch.random.get_rng_state()
     patient(1)
     assert torch.equal(before, torch.random.get_rng_state())
-    with pytest.raises(ValueError, match="called 1 to 8, and none 9"):
-        patient(9)
-    with pytest.raises(ValueError, match="the faults are future, padding"):
-        sick("fever")
+    for ask, unknown, message in ((patient, 9, "called 1 to 8, and none 9"), (sick, "fever", "the faults are future")):
+        with pytest.raises(ValueError, match=message):
+            ask(unknown)
 
 
 def test_attention_is_that_of_torch():
@@ -158,14 +156,14 @@ def test_a_score_is_kept_and_stands_in_the_progress(tmp_path, monkeypatch, capsy
     shipped, vocabulary = newsroom_model()
     shipped.generate = lambda src, length: greedy(shipped, src, length)
     share = score(shipped, stories=20)
-    said = capsys.readouterr().out
-    assert share > 0.9 and f"{share:.1%} of 20 headlines, 1,003,520 parameters" in said
+    printed = capsys.readouterr().out
+    assert share > 0.9 and f"{share:.1%} of 20 headlines, 1,003,520 parameters" in printed
     score(OwnTransformer(len(vocabulary), 0, 1, 2, d=8, heads=2, d_ff=8, layers=1), stories=20)
     capsys.readouterr()
     progress()
-    said = capsys.readouterr().out
-    told = f"{100 * share:.1f} % of 20 headlines, 1,003,520 parameters"
-    assert f"your own model:  {told}\nthe shipped one: {told}\n" in said
+    printed = capsys.readouterr().out
+    score_line = f"{100 * share:.1f} % of 20 headlines, 1,003,520 parameters"
+    assert f"your own model:  {score_line}\nthe shipped one: {score_line}\n" in printed
     with pytest.raises(TypeError, match="a Linear has no generate; add generate"):
         score(torch.nn.Linear(1, 1))
     shipped.generate = lambda src, length: src[:1]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nbclaims import cells
 from tests.pages import links
-from tests.proof import cells
 from tfm_lib.commands.copies import learners_copy
 from tfm_lib.commands.lab import add_lessons, reset_lesson, without_solutions
 from tfm_lib.lessons import LESSONS

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import pictures as benchmark
+from benchmarks.pictures_and_text import pictures as benchmark
 from tests.lessons.same_code import assert_same
 from tfm_lib.data.pictures import CAPTIONS, COLORS, SEEN, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw, make_pictures
 from tfm_lib.lessons import course_file
@@ -145,7 +145,7 @@ def test_what_ships_scores_as_its_record_says(shipped):
     model, vocabulary = shipped
     every = range(len(vocabulary))
     assert vocabulary.pieces(every) == benchmark.VOCABULARY.pieces(range(len(benchmark.VOCABULARY)))
-    record = json.loads(course_file("benchmarks/pictures.json").read_text(encoding="utf-8"))
+    record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     rows = {(row["name"], row.get("read")): row for row in record["rows"] if row["seed"] == 0}
     told = benchmark.described(model.describer, model.eye)
     for kind, wanted in ((kind, rows["both", "seen"][kind]) for kind in ("seen", "unseen")):
@@ -160,7 +160,7 @@ def test_what_ships_scores_as_its_record_says(shipped):
 
 
 def test_the_record_is_the_summary_of_its_rows():
-    record = json.loads(course_file("benchmarks/pictures.json").read_text(encoding="utf-8"))
+    record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     assert benchmark.summary(record["rows"]) == record["summary"]
     assert {row["seed"] for row in record["rows"]} == {*benchmark.SEEDS} and record["command"] == benchmark.COMMAND
 
@@ -168,7 +168,7 @@ def test_the_record_is_the_summary_of_its_rows():
 @pytest.mark.slow
 def test_training_it_anew_gives_what_its_record_says():
     """The two towers of seed 0, 300 steps."""
-    record = json.loads(course_file("benchmarks/pictures.json").read_text(encoding="utf-8"))
+    record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     [row] = [r for r in record["rows"] if (r["name"], r["seed"], r.get("steps")) == ("towers", 0, benchmark.SHORT)]
     told = benchmark.found(benchmark.meet(0, benchmark.SHORT))
     for kind in ("seen", "unseen"):

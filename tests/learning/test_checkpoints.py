@@ -48,7 +48,7 @@ def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), more=st.binary(min_size=1, max_size=9))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_is_refused(
     checkpoint: Path, where: float, bit: int, more: bytes
 ) -> None:

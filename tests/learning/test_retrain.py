@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from tests.proof.environment import ROOT
-from tfm_lib.commands.cli import parser
+from tests import ROOT
+from tfm_lib.commands.cli import run as command
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "report", "copy"), [("newsroom", "newsroom", 0), ("newsroom-copying", "newsroom_copying", 1)]
+    ("run", "report", "copy"),
+    [("newsroom", "training_on_toy_summaries/newsroom", 0), ("newsroom-copying", "real_text/newsroom_copying", 1)],
 )
 def test_a_new_training_scores_within_the_spread_over_seeds(run, report, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    args = parser().parse_args(["train", "--task", "newsroom", "--copy", str(copy), "--device", "cpu"])
-    args.run(args)
+    command("train", "--task", "newsroom", "--copy", str(copy), "--device", "cpu")
     record = json.loads((tmp_path / f"runs/{run}-seed0/scores.json").read_text())
     runs = json.loads((ROOT / "benchmarks" / f"{report}.json").read_text())["runs"]
     assert len(runs) >= 3

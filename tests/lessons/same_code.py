@@ -5,8 +5,8 @@ import inspect
 from collections.abc import Iterable
 from types import ModuleType
 
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests import ROOT
+from tests.nbclaims import cells
 
 
 def definitions(source: str) -> dict[str, str]:
@@ -31,6 +31,6 @@ def assert_same(lesson: str, module: ModuleType, names: Iterable[str]) -> None:
     shown: dict[str, str] = {}
     for cell in cells.code_cells(book):
         shown |= definitions(cell.source)
-    own = definitions(inspect.getsource(module))
+    defined = definitions(inspect.getsource(module))
     for name in names:
-        assert shown[name] == own[name], f"{lesson} and {module.__name__}: {name}"
+        assert shown[name] == defined[name], f"{lesson} and {module.__name__}: {name}"

@@ -2,20 +2,24 @@
 
 import json
 import re
+from copy import deepcopy
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks import adapting, compressing, lessons
+from benchmarks import lessons
+from benchmarks.adapt_and_compress import adapting, compressing
+from tests import ROOT
 from tests.lessons.same_code import assert_same
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests.nbclaims import cells
 from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
 
 LESSON = "17_adapt_and_compress"
-TEXT = "\n".join(c.source for c in cells.read(ROOT / f"notebooks/{LESSON}.ipynb").cells if c.cell_type == "markdown")
+BOOK = cells.read(ROOT / f"notebooks/{LESSON}.ipynb")
+TEXT = "\n".join(cell.source for cell in cells.markdown_cells(BOOK))
 SHARED = {
     adapting: ("tell", "make_shows", "LoRA", "with_lora", "Adapter", "Prefixed"),
     compressing: ("to_grid", "distillation_loss", "Expert", "MixtureOfExperts", "balance_loss"),
@@ -34,12 +38,12 @@ def test_the_lesson_defines_what_its_benchmarks_measured(script):
 
 
 def test_the_lesson_tells_the_stories_of_its_benchmark():
-    told: dict = {}
-    for cell in cells.read(ROOT / f"notebooks/{LESSON}.ipynb").cells:
+    names: dict = {}
+    for cell in BOOK.cells:
         if cell.id in ("kind", "tell"):
-            exec(cell.source, told)
-    assert told["SHOW"] == adapting.SHOW
-    assert told["make_shows"](3, 20, True) == adapting.make_shows(3, 20, True)
+            exec(cell.source, names)
+    assert names["SHOW"] == adapting.SHOW
+    assert names["make_shows"](3, 20, True) == adapting.make_shows(3, 20, True)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -67,6 +71,7 @@ def test_lora_by_hand(lesson):
     assert layer(torch.tensor([1.0, 1.0])).item() == 2 + 2 * 3 * 3
     with torch.no_grad():
         assert lesson["merged"](layer).weight.tolist() == [[1 + 6, 1 + 12]]
+        assert layer.linear.weight.tolist() == [[1, 1]]
 
 
 def test_a_fresh_lora_changes_nothing_and_trains_only_its_own(lesson):
@@ -82,20 +87,6 @@ def test_the_matrix_that_the_text_calls_zero_starts_so_and_the_other_does_not(le
     [(zero, drawn)] = re.findall(r"\$(\w)\$ is zero and \$(\w)\$ is random", TEXT)
     layer = lesson["LoRA"](nn.Linear(3, 5), rank=2, alpha=8)
     assert not getattr(layer, zero.lower()).any() and getattr(layer, drawn.lower()).all()
-
-
-def test_a_rank_of_zero_is_refused(lesson):
-    with pytest.raises(ZeroDivisionError):
-        lesson["LoRA"](nn.Linear(2, 2), rank=0, alpha=8)
-
-
-@torch.no_grad()
-def test_a_merged_layer_gives_the_same_and_leaves_the_old_one(lesson):
-    layer = lesson["LoRA"](nn.Linear(16, 12), rank=4, alpha=8).double()
-    layer.b.normal_()
-    before, x = layer.linear.weight.clone(), torch.randn(5, 16, dtype=torch.double)
-    torch.testing.assert_close(lesson["merged"](layer)(x), layer(x), atol=1e-13, rtol=0)
-    assert torch.equal(layer.linear.weight, before)
 
 
 def test_an_adapter_starts_as_nothing_and_freezes_what_it_stands_behind(lesson):
@@ -121,12 +112,112 @@ def test_a_prefix_is_keys_and_values_that_every_query_sees(lesson):
 
 
 # ----------------------------------------------------------------------------------------------------
+# LoRA as `peft` computes it: numbers, what is trained, gradients, merged weights
+
+SIZES = dict(vocab_size=30, d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1, num_decoder_layers=2, dropout=0.0)
+RANK, ALPHA = 3, 6
+IDS = torch.arange(4, 24).view(2, 10)
+
+
+def changed(model: nn.Module, lesson: dict) -> dict[str, nn.Module]:
+    """The layers with LoRA, by name: queries and values of five attentions."""
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, lesson["LoRA"])}
+    assert len(layers) == 10
+    return layers
+
+
+@pytest.fixture
+def both(lesson):
+    """The same model with both, whose B is no longer zero, in double precision."""
+    peft = pytest.importorskip("peft", reason="peft is missing")
+    torch.manual_seed(0)
+    base = Transformer(TransformerConfig(**SIZES)).double()
+    ours = lesson["with_lora"](base, RANK, ALPHA).double()
+    config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["query_proj", "value_proj"])
+    theirs = peft.get_peft_model(deepcopy(base), config)
+    layers = dict(theirs.base_model.model.named_modules())
+    with torch.no_grad():
+        for name, layer in changed(ours, lesson).items():
+            layer.b.normal_()
+            layers[name].lora_A["default"].weight.data = layer.a.detach().clone()
+            layers[name].lora_B["default"].weight.data = layer.b.detach().clone()
+    return base, ours, theirs
+
+
+def test_the_same_numbers_and_as_many_that_are_trained(both, lesson):
+    base, ours, theirs = both
+    wanted = theirs(IDS, IDS)
+    torch.testing.assert_close(ours(IDS, IDS), wanted, rtol=0, atol=1e-12)
+    assert (wanted - base(IDS, IDS)).abs().max() > 0.1
+    attentions = sum(isinstance(module, MultiHeadAttention) for module in base.modules())
+    count, _ = theirs.get_nb_trainable_parameters()
+    assert lesson["trained"](ours) == count == 2 * attentions * RANK * (16 + 16)
+
+
+def test_the_same_gradients(both, lesson):
+    _, ours, theirs = both
+    upstream = torch.randn(2, 10, 30, dtype=torch.double)
+    for model in (ours, theirs):
+        model(IDS, IDS).backward(upstream)
+    layers = dict(theirs.base_model.model.named_modules())
+    for name, layer in changed(ours, lesson).items():
+        torch.testing.assert_close(layer.a.grad, layers[name].lora_A["default"].weight.grad)
+        torch.testing.assert_close(layer.b.grad, layers[name].lora_B["default"].weight.grad)
+
+
+@torch.no_grad()
+def test_merged_it_is_the_same_and_of_no_higher_rank(both, lesson):
+    base, ours, theirs = both
+    merged = theirs.merge_and_unload()
+    torch.testing.assert_close(merged(IDS, IDS), ours(IDS, IDS), rtol=0, atol=1e-12)
+    for name, layer in changed(ours, lesson).items():
+        weight = merged.get_submodule(name).weight
+        torch.testing.assert_close(lesson["merged"](layer).weight, weight, rtol=0, atol=1e-14)
+        assert torch.linalg.matrix_rank(weight - base.get_submodule(name).weight) == RANK
+
+
+@torch.no_grad()
+def test_in_half_precision_merging_loses_a_part_of_the_change(both, lesson):
+    """What is lost is not nothing, and of the size of the rounding of the weights."""
+    _, ours, _ = both
+    layer, losses = ours.decoder.layers[0].cross_attention.value_proj, {}
+    x = torch.randn(500, 16, dtype=torch.double)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        one = deepcopy(layer).to(dtype)
+        change = layer(x) - layer.linear(x)
+        losses[dtype] = ((lesson["merged"](one)(x.to(dtype)) - layer(x)).norm() / change.norm()).item()
+    assert losses[torch.float64] < 1e-13 < losses[torch.float32] < 1e-5 < 1e-3 < losses[torch.bfloat16] < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_a_prefix_of_peft_has_as_many_numbers_a_layer(lesson):
+    """No more can be compared: `peft` puts prefixes before the self-attention of decoders, the lesson before each."""
+    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    sizes = dict(vocab_size=40, d_model=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64)
+    heads = dict(encoder_attention_heads=2, decoder_attention_heads=2, max_position_embeddings=32)
+    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes, **heads))
+    tokens = dict(num_virtual_tokens=3, num_layers=2, token_dim=32, num_attention_heads=2)
+    model = peft.get_peft_model(bart, peft.PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", **tokens))
+    prefixed = lesson["Prefixed"].of(MultiHeadAttention(32, 2), 3)
+    trained, _ = model.get_nb_trainable_parameters()
+    assert trained == 2 * lesson["trained"](prefixed) == 2 * 2 * 3 * 32
+    assert isinstance(prefixed.prefix, nn.Parameter)
+
+
+# ----------------------------------------------------------------------------------------------------
 # Compressing
 
 
-def test_a_grid_by_hand(lesson):
-    whole, step = lesson["to_grid"](torch.tensor([0.9, -0.31, 0.12, 0.05, -0.6, 0.44]), 4, 6)
-    assert whole.tolist() == [[7, -2, 1, 0, -5, 3]] and step.item() == pytest.approx(0.9 / 7)
+@pytest.mark.parametrize(
+    ("weight", "bits", "group", "grid", "steps"),
+    [
+        ([0.9, -0.31, 0.12, 0.05, -0.6, 0.44], 4, 6, [[7, -2, 1, 0, -5, 3]], [0.9 / 7]),
+        ([[0.0, 0.0], [1.0, -4.0]], 3, 2, [[0, 0], [1, -3]], [1, 4 / 3]),  # zeros stay zeros; each part has its step
+    ],
+)
+def test_a_grid_by_hand(lesson, weight, bits, group, grid, steps):
+    numbers, step = lesson["to_grid"](torch.tensor(weight), bits, group)
+    assert numbers.tolist() == grid and step.flatten().tolist() == pytest.approx(steps)
 
 
 def test_one_bit_is_refused(lesson):
@@ -134,22 +225,12 @@ def test_one_bit_is_refused(lesson):
         lesson["to_grid"](torch.ones(4), 1, 4)
 
 
-def test_a_group_that_does_not_divide_is_refused(lesson):
-    with pytest.raises(RuntimeError, match="invalid"):
-        lesson["to_grid"](torch.ones(2, 5), 4, 4)
-
-
-def test_zeros_stay_zeros_and_each_part_has_its_own_step(lesson):
-    whole, step = lesson["to_grid"](torch.tensor([[0.0, 0.0], [1.0, -4.0]]), 3, 2)
-    assert whole.tolist() == [[0, 0], [1, -3]] and step.flatten().tolist() == pytest.approx([1, 4 / 3])
-
-
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 def test_no_weight_is_off_by_more_than_half_a_step(lesson, bits):
     weight = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
-    whole, step = lesson["to_grid"](weight, bits, 16)
-    assert ((whole * step) - weight.view(-1, 16)).abs().le(step / 2 + 1e-6).all()
-    assert whole.abs().max() == 2 ** (bits - 1) - 1
+    numbers, step = lesson["to_grid"](weight, bits, 16)
+    assert ((numbers * step) - weight.view(-1, 16)).abs().le(step / 2 + 1e-6).all()
+    assert numbers.abs().max() == 2 ** (bits - 1) - 1
 
 
 def test_all_pairs_of_four_bit_numbers_come_back(lesson):
@@ -175,23 +256,6 @@ def test_the_formula_of_the_divergence_is_torchs():
     torch.testing.assert_close(ours, nn.functional.kl_div(q.log(), p, reduction="sum"))
 
 
-@torch.no_grad()
-def test_experts_that_all_work_are_a_weighted_sum(lesson):
-    torch.manual_seed(0)
-    mixture, x = lesson["MixtureOfExperts"](8, 16, experts=4, k=4), torch.randn(10, 8)
-    chances = mixture.router(x).softmax(-1)
-    wanted = sum(chances[:, [e]] * expert(x) for e, expert in enumerate(mixture.experts))
-    torch.testing.assert_close(mixture(x), wanted)
-
-
-@torch.no_grad()
-def test_one_expert_per_word_is_that_expert(lesson):
-    torch.manual_seed(0)
-    mixture, x = lesson["MixtureOfExperts"](8, 16, experts=4, k=1), torch.randn(10, 8)
-    for row, best in zip(x, mixture.router(x).argmax(-1), strict=True):
-        torch.testing.assert_close(mixture(row[None])[0], mixture.experts[best](row))
-
-
 @pytest.mark.parametrize(("experts", "k"), [(4, 1), (4, 2), (8, 2), (8, 8)])
 def test_balance_is_k(lesson, experts, k):
     chances = torch.stack([torch.full((experts,), 0.1).scatter(0, (torch.arange(k) + e) % experts, 1.0)
@@ -213,24 +277,26 @@ def test_the_balance_loss_is_transformers(lesson):
 # The records
 
 
+def recorded(script) -> dict:
+    path = script.HERE / f"{script.__name__.rpartition('.')[2]}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def test_the_records_are_those_of_their_scripts():
-    told = {script: script.HERE / f"{script.__name__.rpartition('.')[2]}.json" for script in SHARED}
-    for script, path in told.items():
-        recorded = json.loads(path.read_text(encoding="utf-8"))
-        assert recorded["command"] == script.COMMAND and recorded["seeds"] == [*range(script.SEEDS)]
-        assert recorded["stories"] == script.STORIES
-    rows = json.loads(told[adapting].read_text(encoding="utf-8"))["rows"]
-    assert [row["way"] for row in rows] == [*adapting.WAYS]
+    for script in SHARED:
+        record = recorded(script)
+        assert record["command"] == script.COMMAND and record["seeds"] == [*range(script.SEEDS)]
+        assert record["stories"] == script.STORIES
+    assert [row["way"] for row in recorded(adapting)["rows"]] == [*adapting.WAYS]
 
 
 def test_a_row_of_the_record_comes_out_again():
     """One of the cells of compressing.json, without training."""
-    recorded = json.loads((compressing.HERE / "compressing.json").read_text(encoding="utf-8"))
     test = compressing.Test()
     model, _ = newsroom_model()
     with torch.no_grad():
         for weight in compressing.matrices(model):
-            whole, step = compressing.to_grid(weight, 2, weight.numel())
-            weight.copy_((whole * step).view_as(weight))
-    [row] = [row for row in recorded["bits"] if (row["per"], row["bits"]) == ("tensor", 2)]
+            numbers, step = compressing.to_grid(weight, 2, weight.numel())
+            weight.copy_((numbers * step).view_as(weight))
+    [row] = [row for row in recorded(compressing)["bits"] if (row["per"], row["bits"]) == ("tensor", 2)]
     assert test.of(model) == {"exact": row["exact"], "headline": row["headline"]}

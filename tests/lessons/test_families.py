@@ -23,10 +23,11 @@ from transformers import (
 )
 from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
 
-from benchmarks import families, lessons, noise, parts_replaced, scaling_law
+from benchmarks import lessons
+from benchmarks.families_and_scale import families, noise, parts_replaced, scaling_law
+from tests import ROOT
 from tests.lessons.same_code import assert_same
-from tests.proof import cells
-from tests.proof.environment import ROOT
+from tests.nbclaims import cells
 from tfm_lib.model import TransformerConfig
 
 LESSON = lessons.definitions("16_families_and_scale")
@@ -53,54 +54,43 @@ def test_the_ends_of_the_knob_are_gpt_and_bert(length):
     assert none.equal(torch.ones(length, length, dtype=torch.bool).tril()) and all_.all()
 
 
-def test_llama_is_the_decoder_of_the_lesson_and_pairs_halves():
-    torch.manual_seed(0)
-    more = {"intermediate_size": 88, "num_key_value_heads": 2, "tie_word_embeddings": True}
-    theirs = LlamaForCausalLM(LlamaConfig(**SMALL, **more)).double().eval()
-    ids = torch.randint(50, (2, 12))
-    with torch.inference_mode():
-        wanted, ours = theirs(ids).logits, LESSON.from_llama(theirs)
-        assert (ours(ids) - wanted).abs().max() < 1e-5  # the library turns in 32 bits
-        for layer in ours.layers:  # neighbors as pairs: another order of the rows of both projections
-            for linear in (layer.attention.query, layer.attention.key):
-                heads = linear.weight.unflatten(0, (-1, 8))
-                linear.weight = nn.Parameter(torch.stack(heads.chunk(2, dim=1), dim=2).flatten(0, 2))
-        assert (ours(ids) - wanted).abs().max() > 0.1
+PARTS = {
+    "around_self_attention.norm": ("attention.output.LayerNorm", "ln_1"),
+    "around_feed_forward.norm": ("output.LayerNorm", "ln_2"),
+    "self_attention.query_proj": ("attention.self.query", "attn.query"),
+    "self_attention.key_proj": ("attention.self.key", "attn.key"),
+    "self_attention.value_proj": ("attention.self.value", "attn.value"),
+    "self_attention.output_proj": ("attention.output.dense", "attn.c_proj"),
+    "feed_forward.expand": ("intermediate.dense", "mlp.c_fc"),
+    "feed_forward.contract": ("output.dense", "mlp.c_proj"),
+}
 
 
-def stack(layers: dict[str, torch.Tensor], **sizes) -> nn.Module:
-    """The lesson's stack with these weights."""
-    model = LESSON.Stack(TransformerConfig(**TINY, **sizes)).double().eval()
-    model.encoder.load_state_dict(layers)
+def stack(weights: dict[str, torch.Tensor], family: int, layers: str, ends: dict[str, torch.Tensor], **sizes):
+    """The lesson's stack with the weights of BERT (family 0) or GPT-2 (1); `ends`: of embeddings and the last norm."""
+    shape = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "max_length": 40, "num_encoder_layers": 3}
+    model = LESSON.Stack(TransformerConfig(**TINY, **shape, **sizes)).double().eval()
+    inner = {
+        f"layers.{i}.{ours}.{end}": weights[f"{layers}.{i}.{names[family]}.{end}"]
+        for i in range(3)
+        for ours, names in PARTS.items()
+        for end in ("weight", "bias")
+    }
+    model.encoder.load_state_dict(inner | ends)
     return model
 
 
 def test_the_stack_is_bert():
     torch.manual_seed(0)
     theirs = BertForMaskedLM(BertConfig(**SMALL, intermediate_size=88, max_position_embeddings=40)).double().eval()
-    given_ = theirs.bert.state_dict()
-    names = {
-        "around_self_attention.norm": "attention.output.LayerNorm",
-        "around_feed_forward.norm": "output.LayerNorm",
-        "self_attention.query_proj": "attention.self.query",
-        "self_attention.key_proj": "attention.self.key",
-        "self_attention.value_proj": "attention.self.value",
-        "self_attention.output_proj": "attention.output.dense",
-        "feed_forward.expand": "intermediate.dense",
-        "feed_forward.contract": "output.dense",
+    weights = theirs.bert.state_dict()
+    positions, kinds = (weights[f"embeddings.{name}_embeddings.weight"] for name in ("position", "token_type"))
+    ends = {
+        "embedding.tokens.weight": weights["embeddings.word_embeddings.weight"],
+        "embedding.positions.table": positions + kinds[0],
+        **{f"embedding.norm.{end}": weights[f"embeddings.LayerNorm.{end}"] for end in ("weight", "bias")},
     }
-    taken = {
-        "embedding.tokens.weight": given_["embeddings.word_embeddings.weight"],
-        "embedding.positions.table": given_["embeddings.position_embeddings.weight"]
-        + given_["embeddings.token_type_embeddings.weight"][0],
-    }
-    for end in ("weight", "bias"):
-        taken[f"embedding.norm.{end}"] = given_[f"embeddings.LayerNorm.{end}"]
-        for i in range(3):
-            for ours, other in names.items():
-                taken[f"layers.{i}.{ours}.{end}"] = given_[f"encoder.layer.{i}.{other}.{end}"]
-    sizes = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "d_ff": 88, "max_length": 40}
-    model = stack(taken, **sizes, num_encoder_layers=3, embed_norm=True)
+    model = stack(weights, 0, "encoder.layer", ends, d_ff=88, embed_norm=True)
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = 1e-12
@@ -115,28 +105,15 @@ def test_the_stack_is_bert():
 
 def test_the_stack_is_gpt2():
     torch.manual_seed(0)
-    ends = {"bos_token_id": 1, "eos_token_id": 2}
-    theirs = GPT2LMHeadModel(GPT2Config(**SMALL, n_positions=40, **ends)).double().eval()
-    given_ = theirs.transformer.state_dict()
-    taken = {"embedding.tokens.weight": given_["wte.weight"], "embedding.positions.table": given_["wpe.weight"]}
-    names = {
-        "around_self_attention.norm": "ln_1",
-        "around_feed_forward.norm": "ln_2",
-        "self_attention.output_proj": "attn.c_proj",
-        "feed_forward.expand": "mlp.c_fc",
-        "feed_forward.contract": "mlp.c_proj",
-    }
-    for end in ("weight", "bias"):
-        taken[f"norm.{end}"] = given_[f"ln_f.{end}"]
-        for i in range(3):
-            for ours, other in names.items():
-                weight = given_[f"h.{i}.{other}.{end}"]
-                taken[f"layers.{i}.{ours}.{end}"] = weight.mT if weight.dim() == 2 else weight
-            three = given_[f"h.{i}.attn.c_attn.{end}"].chunk(3, -1)
-            for part, piece in zip(("query", "key", "value"), three, strict=True):
-                taken[f"layers.{i}.self_attention.{part}_proj.{end}"] = piece.mT if piece.dim() == 2 else piece
-    sizes = {"vocab_size": 50, "d_model": 32, "num_heads": 4, "d_ff": 128, "max_length": 40}
-    model = stack(taken, **sizes, num_encoder_layers=3, norm_first=True)
+    theirs = GPT2LMHeadModel(GPT2Config(**SMALL, n_positions=40, bos_token_id=1, eos_token_id=2)).double().eval()
+    weights = {}
+    for name, weight in theirs.transformer.state_dict().items():
+        weight = weight.mT if ".c_" in name and weight.dim() == 2 else weight
+        parts = zip(("query", "key", "value"), weight.chunk(3), strict=True) if "c_attn" in name else [("", weight)]
+        weights |= {name.replace("c_attn", part): piece for part, piece in parts}
+    ends = {"embedding.tokens.weight": weights["wte.weight"], "embedding.positions.table": weights["wpe.weight"]}
+    ends |= {f"norm.{end}": weights[f"ln_f.{end}"] for end in ("weight", "bias")}
+    model = stack(weights, 1, "h", ends, d_ff=128, norm_first=True)
     exact = copy.deepcopy(model)
     for layer in model.encoder.layers:
         layer.feed_forward.activation = nn.GELU("tanh")
@@ -155,12 +132,16 @@ def test_the_formula_of_llama_counts_any_shape(kv):
     assert LESSON.llama(32, 88, 3, 8 * kv, 50, tables=1) == sum(p.numel() for p in model.parameters())
 
 
-def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int, **more) -> LlamaForCausalLM:
+def gpt2_of(width: int, layers: int, heads: int) -> nn.Module:
+    return GPT2LMHeadModel(GPT2Config(n_embd=width, n_layer=layers, n_head=heads))
+
+
+def llama_of(hidden: int, inner: int, layers: int, heads: int, kv: int, words: int, **more) -> nn.Module:
     shape = {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers, "vocab_size": words}
     return LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=heads, num_key_value_heads=kv, **more))
 
 
-def t5_of(d: int, d_ff: int, layers: int, heads: int, head: int, **more) -> hf.T5ForConditionalGeneration:
+def t5_of(d: int, d_ff: int, layers: int, heads: int, head: int, **more) -> nn.Module:
     shape = {"d_model": d, "d_ff": d_ff, "num_layers": layers, "num_heads": heads, "d_kv": head}
     return hf.T5ForConditionalGeneration(hf.T5Config(**shape, **more))
 
@@ -176,21 +157,19 @@ def bart_of(kind: type, config: type, d: int, layers: int, words: int) -> nn.Mod
     return model
 
 
+BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+GATED = {"feed_forward_proj": "gated-gelu"}
 MORE: dict[str, Callable[[], nn.Module]] = {
-    "BERT-large": lambda: hf.BertModel(
-        hf.BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
-    ),
-    "GPT-2 medium": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1024, n_layer=24, n_head=16)),
-    "GPT-2 large": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1280, n_layer=36, n_head=20)),
-    "GPT-2 XL": lambda: GPT2LMHeadModel(GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
-    "T5-base": lambda: hf.T5ForConditionalGeneration(hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12)),
-    "T5-large": lambda: hf.T5ForConditionalGeneration(
-        hf.T5Config(d_model=1024, d_ff=4096, num_layers=24, num_heads=16)
-    ),
+    "BERT-large": lambda: hf.BertModel(BertConfig(**BERT_LARGE)),
+    "GPT-2 medium": lambda: gpt2_of(1024, 24, 16),
+    "GPT-2 large": lambda: gpt2_of(1280, 36, 20),
+    "GPT-2 XL": lambda: gpt2_of(1600, 48, 25),
+    "T5-base": lambda: t5_of(768, 3072, 12, 12, 64),
+    "T5-large": lambda: t5_of(1024, 4096, 24, 16, 64),
     "T5 3B": lambda: t5_of(1024, 16384, 24, 32, 128),
     "T5 11B": lambda: t5_of(1024, 65536, 24, 128, 128),
-    "T5 v1.1 base": lambda: t5_of(768, 2048, 12, 12, 64, feed_forward_proj="gated-gelu"),
-    "T5 v1.1 XXL": lambda: t5_of(4096, 10240, 24, 64, 64, feed_forward_proj="gated-gelu"),
+    "T5 v1.1 base": lambda: t5_of(768, 2048, 12, 12, 64, **GATED),
+    "T5 v1.1 XXL": lambda: t5_of(4096, 10240, 24, 64, 64, **GATED),
     "CLIP B/16": lambda: hf.CLIPModel(hf.CLIPConfig(vision_config={"patch_size": 16})),
     "Llama 2 7B": lambda: llama_of(4096, 11008, 32, 32, 32, 32000),
     "Llama 2 70B": lambda: llama_of(8192, 28672, 80, 64, 8, 32000),
@@ -205,19 +184,21 @@ MORE: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def counted_in_the_lesson() -> dict[str, int]:
+@pytest.fixture(scope="module")
+def sizes() -> dict[str, int]:
+    """What the lesson counts."""
     book = cells.read(ROOT / "notebooks/16_families_and_scale.ipynb")
     [source] = [cell.source for cell in book.cells if cell.id == "more-sizes"]
-    found = dict(vars(LESSON))
-    exec(source.partition("for name")[0], found)
-    return found["more"]
+    names = dict(vars(LESSON))
+    exec(source.partition("for name")[0], names)
+    return names["more"]
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_more_sizes_to_the_unit(name):
+def test_more_sizes_to_the_unit(name, sizes):
     with torch.device("meta"):
         model = MORE[name]()
-    assert counted_in_the_lesson()[name] == sum(parameter.numel() for parameter in model.parameters())
+    assert sizes[name] == sum(parameter.numel() for parameter in model.parameters())
 
 
 @given(st.lists(st.integers(3, 600), min_size=2, max_size=80), st.randoms(use_true_random=False))
@@ -238,7 +219,7 @@ def test_fates_are_drawn_once():
 
 
 def recorded(name: str) -> dict:
-    return json.loads((ROOT / f"benchmarks/{name}.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / f"benchmarks/families_and_scale/{name}.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.collector import RANGE, ROUNDING
-from tests.proof.environment import ROOT, ROUNDINGS, why_not_compared
-from tests.proof.roundings import outcome
+from tests import ROOT
+from tests.lessons.plugin import RANGE, ROUNDING
+from tests.lessons.roundings import outcome
+from tests.nbclaims.environment import ROUNDINGS, why_not_compared
 
 LESSON = os.environ.get("LESSON", "")
 LESSONS = sorted((ROOT / "notebooks").glob(f"{LESSON.zfill(2)}_*.ipynb" if LESSON else "*.ipynb"))

@@ -5,8 +5,8 @@ import ast
 import torch
 
 from docs import transformer as whole
+from tests.lessons.anatomy import COLUMNS
 from tests.model.references import randomize
-from tests.proof.anatomy import COLUMNS
 from tfm_lib.data.newsroom import TEN_PAIRS
 from tfm_lib.lessons import course_file
 from tfm_lib.model import Transformer, TransformerConfig

@@ -2,15 +2,15 @@
 
 import json
 import re
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import mistune
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [
@@ -100,21 +100,13 @@ def why_dead(address: str, tries: int = 3, pause: float = 5.0, timeout: float = 
 
     A server that refuses a program (401, 403, 429) is there, for people. One that fails is asked again.
     """
-    reason = None
-    for attempt in range(tries):
-        if attempt:
-            time.sleep(pause * attempt)
-        for method in ("HEAD", "GET"):  # some servers know no HEAD
-            try:
-                with urllib.request.urlopen(
-                    urllib.request.Request(address, None, HEADERS, method=method), timeout=timeout
-                ):
-                    return None
-            except urllib.error.HTTPError as error:
-                reason = f"{error.code} {error.reason}"
-                error.close()
-                if method == "GET" and error.code < 500 and error.code not in GONE:
-                    return None
-            except OSError as error:  # no such host, refused, too slow, a certificate that is not valid
-                reason = str(error)
-    return reason
+    retries = Retry(tries, backoff_factor=pause, status_forcelist=range(500, 600), raise_on_status=False)
+    with requests.Session() as session:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(max_retries=retries))
+        try:
+            with session.get(address, headers=HEADERS, timeout=timeout, stream=True) as answer:
+                dead = answer.status_code in GONE or answer.status_code >= 500
+                return f"{answer.status_code} {answer.reason}" if dead else None
+        except requests.RequestException as error:  # no such host, refused, too slow, a certificate that is not valid
+            return str(error)

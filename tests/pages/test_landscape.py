@@ -14,8 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from docs import landscape
-from tests.pages import links
-from tests.proof.environment import ROOT, why_not_compared
+from tests import ROOT
+from tests.nbclaims.environment import why_not_compared
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.writing.decoding import KeyValueCache
@@ -39,61 +39,39 @@ def table(section: int) -> list[dict[str, str]]:
 # The pictures
 
 
-@pytest.mark.skipif(bool(why_not_compared()), reason="pixels are compared in the locked environment only")
 @pytest.mark.parametrize(
     ("path", "draw"), [(landscape.PATHS, landscape.paths), (landscape.MASKS, landscape.long_inputs)]
 )
-def test_the_pictures_are_what_the_code_draws(path, draw):
-    assert path.read_bytes() == draw().png(), f"run python -m docs.landscape to write {path.name} anew"
-
-
-@pytest.mark.parametrize(
-    ("path", "draw"), [(landscape.PATHS, landscape.paths), (landscape.MASKS, landscape.long_inputs)]
-)
-def test_the_page_shows_each_picture_with_its_message(path, draw):
-    message = draw().alt
-    assert f"![{message}]({path.name}) *{message}*" in FLAT
+def test_the_page_shows_each_picture_with_its_message_and_as_the_code_draws_it(path, draw):
+    picture = draw()
+    assert f"![{picture.alt}]({path.name}) *{picture.alt}*" in FLAT
+    if not why_not_compared():  # pixels are compared in the locked environment only
+        assert path.read_bytes() == picture.png(), f"run python -m docs.landscape to write {path.name} again"
 
 
 # ----------------------------------------------------------------------------------------------------
 # 1: paths and work
 
 
-LONGEST = {
-    "recurrence": lambda n, k: n - 1,
-    "convolution": lambda n, k: math.ceil((n - 1) / (k - 1)),
-    "dilated convolution": lambda n, k: math.ceil(round(math.log(n, k), 9)),
-    "attention": lambda n, k: 1,
+LONGEST = {  # in steps; and how the page writes it
+    "recurrence": (lambda n, k: n - 1, "$n - 1$"),
+    "convolution": (lambda n, k: math.ceil((n - 1) / (k - 1)), r"$\lceil (n-1)/(k-1) \rceil$ layers"),
+    "dilated convolution": (lambda n, k: math.ceil(round(math.log(n, k), 9)), r"$\lceil \log_k n \rceil$ layers"),
+    "attention": (lambda n, k: 1, "1"),
 }
 
 
 @pytest.mark.parametrize("name", LONGEST)
 @pytest.mark.parametrize("words", [2, 3, 9, 10, 27, 28, 40])
-def test_paths_are_as_long_as_the_formulas_say(name, words):
-    way = landscape.longest_path(landscape.networks(words)[name])
-    assert landscape.steps(way) <= LONGEST[name](words, landscape.KERNEL)
+def test_paths_are_as_long_as_the_formulas_of_the_page_say(name, words):
+    longest, written = LONGEST[name]
+    assert table(1)[[*LONGEST].index(name)]["longest path, in steps"] == written
+    arrows = landscape.networks(words)[name]
+    assert all(start[1] <= end[1] and start < end for start, end in arrows), "a connection looks back or stays"
+    way = landscape.longest_path(arrows)
     layers = max(row for row, _ in way)
-    assert name == "recurrence" or layers == LONGEST[name](words, landscape.KERNEL)
-    assert name != "recurrence" or landscape.steps(way) == words - 1
-
-
-def test_the_formulas_of_the_paths_stand_in_the_page():
-    assert [row["longest path, in steps"] for row in table(1)] == [
-        "$n - 1$",
-        r"$\lceil (n-1)/(k-1) \rceil$ layers",
-        r"$\lceil \log_k n \rceil$ layers",
-        "1",
-    ]
-
-
-def test_the_nine_words_take_eight_four_two_and_one_step():
-    drawn = landscape.networks(len(landscape.SENTENCE))
-    assert [landscape.steps(landscape.longest_path(arrows)) for arrows in drawn.values()] == [8, 4, 2, 1]
-
-
-def test_every_connection_looks_back_or_stays():
-    for arrows in landscape.networks(12).values():
-        assert all(start[1] <= end[1] and start < end for start, end in arrows)
+    assert landscape.steps(way) <= longest(words, landscape.KERNEL)
+    assert longest(words, landscape.KERNEL) == (landscape.steps(way) if name == "recurrence" else layers)
 
 
 def test_no_way_is_no_path():
@@ -115,7 +93,9 @@ FORMULAS = {  # of the work on n words, and on the t-th word of a text that is b
 def run(layer: str, words: int, before: int = 0) -> None:
     """Let a layer read so many words, after others whose states, inputs or keys are still there."""
     x = torch.randn(1, words, D)
-    if layer == "recurrence":
+    if layer == "LSTM":
+        nn.LSTMCell(D, D)(x[:, 0])
+    elif layer == "recurrence":
         cell, state = nn.RNNCell(D, D), torch.randn(1, D)
         for word in x.unbind(1):
             state = cell(word, state)
@@ -144,21 +124,14 @@ def test_the_work_is_what_torch_counts(row):
         assert counted == FORMULAS[row["FLOPs for the *t*-th word, writing"]](place)
 
 
-def test_where_the_square_equals_a_recurrence():
+def test_work_beside_that_of_a_recurrence():
     # At n = d the part with the square is one recurrence, and the projections are two.
     assert flops("self-attention", D) == 3 * flops("recurrence", D)
     attention = [flops("self-attention", n) for n in (1, 2, 3)]
     square = (attention[2] - 2 * attention[1] + attention[0]) // 2
     assert square * D**2 == flops("recurrence", D)
     assert "they take twice as much as the recurrence. At *n* = *d* the part with the square takes as much" in FLAT
-
-
-def test_an_lstm_takes_four_times_the_work():
-    cell = nn.LSTMCell(D, D)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        cell(torch.randn(1, D))
-    assert counter.get_total_flops() == 4 * flops("recurrence", 1)
-    assert "an LSTM takes four times the work" in FLAT
+    assert flops("LSTM", 1) == 4 * flops("recurrence", 1) and "an LSTM takes four times the work" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -179,14 +152,9 @@ def test_the_pairs_of_the_table_are_those_of_the_masks():
 
 
 def test_the_page_tells_the_sizes_of_the_picture():
-    number = r"(\d+)"
-    told = re.search(
-        rf"\*l\* is {number}, \*L\* and \*M\* are {number}, windows reach {number} to either side, "
-        rf"\*g\* is {number} and \*r\* is {number}\.",
-        FLAT,
-    )
-    sizes = ("STRIDE", "SEGMENT", "NEAR", "GLOBAL", "RANDOM")
-    assert told and [int(size) for size in told.groups()] == [getattr(landscape, size) for size in sizes]
+    segment, reach = landscape.SEGMENT, f"windows reach {landscape.NEAR} to either side"
+    chosen = f"*g* is {landscape.GLOBAL} and *r* is {landscape.RANDOM}."
+    assert f"*l* is {landscape.STRIDE}, *L* and *M* are {segment}, {reach}, {chosen}" in FLAT
     assert f"hashes random vectors into {landscape.BUCKETS} buckets" in FLAT
     assert f"with {landscape.POSITIONS} positions" in FLAT and landscape.STRIDE**2 == landscape.POSITIONS
 
@@ -203,36 +171,24 @@ def test_pairs_that_can_be_counted_by_hand():
     assert f"The window alone has {WHOLE['window'].sum()} pairs, at most 9 for a query" in FLAT
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_every_position_attends_to_something_and_decoders_look_back(name):
-    mask = WHOLE[name]
-    assert mask.any(axis=1).all()
-    assert np.triu(mask, k=1).any() != (name in BACK)
-
-
-def test_two_layers_of_the_sparse_transformer_connect_all():
-    mask = WHOLE["Sparse Transformer"].astype(int)
-    assert ((mask @ mask > 0) == WHOLE["full, looking back"]).all()
-    assert not (mask == WHOLE["full, looking back"]).all()
-
-
-def test_random_keys_are_as_many_as_asked_for():
+def test_masks_attend_to_what_their_papers_say():
+    for name, mask in WHOLE.items():
+        assert mask.any(axis=1).all() and np.triu(mask, k=1).any() != (name in BACK), name
+    sparse, back = WHOLE["Sparse Transformer"].astype(int), WHOLE["full, looking back"]
+    assert ((sparse @ sparse > 0) == back).all() and not (sparse == back).all(), "two layers connect all"
     assert (MASKS["BigBird"]["random"].sum(axis=1) == landscape.RANDOM).all()
 
 
 def test_a_reformer_attends_within_buckets_and_to_itself_only_if_alone():
     mask = WHOLE["Reformer"]
-    own = mask.diagonal()
-    assert (mask[own].sum(axis=1) == 1).all() and own.any() and not own.all()
+    alone = mask.diagonal()
+    assert (mask[alone].sum(axis=1) == 1).all() and alone.any() and not alone.all()
     linked = mask | mask.T
     for query in range(len(mask)):
         earlier = [key for key in np.flatnonzero(mask[query]) if key != query]
         assert all(linked[a, b] for a in earlier for b in earlier if a != b)  # all of one bucket
-
-
-def test_buckets_are_the_nearest_of_the_axes_and_their_opposites():
     turned = landscape.buckets(np.array([[3.0, 1.0], [1.0, 3.0], [-3.0, 1.0], [1.0, -3.0]]), np.eye(2))
-    assert turned.tolist() == [0, 1, 2, 3]
+    assert turned.tolist() == [0, 1, 2, 3], "the nearest of the axes and their opposites"
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -246,18 +202,19 @@ def number(cell: str) -> int:
     return int(cell.replace(",", ""))
 
 
-def pencil(row: dict[str, str]) -> int:
-    """The weights by the formulas of the page, PaLM's by what the page says of it."""
-    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
+def sizes(name: str) -> tuple[int, int, int, int]:
+    """The widths of a model: of its vectors, of its feed-forward network, how many heads, and how wide."""
+    row = SIZES[name]
     heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
-    a, layers = heads * width, [number(stack) for stack in row["layers"].split(" + ")]
-    if "PaLM" in row["model"]:
-        weights = layers[0] * (2 * d * a + 2 * d * width + 3 * d * d_ff)
-    else:
-        weights = layers[0] * (4 * d * a + 2 * d * d_ff)
-    if len(layers) > 1:
-        weights += layers[1] * (8 * d * a + 2 * d * d_ff)
-    return weights + (number(row["*V*"]) + number(row["*P*"])) * d
+    return number(row["*d*"]), number(row[r"$d_\text{ff}$"]), heads, width
+
+
+def pencil(name: str) -> int:
+    """The weights by the formulas of the page, PaLM's by what the page says of it."""
+    row, (d, d_ff, heads, width) = SIZES[name], sizes(name)
+    a, (layers, *more) = heads * width, [number(stack) for stack in row["layers"].split(" + ")]
+    layer = 2 * d * a + 2 * d * width + 3 * d * d_ff if name == "PaLM" else 4 * d * a + 2 * d * d_ff
+    return layers * layer + sum(more) * (8 * d * a + 2 * d * d_ff) + (number(row["*V*"]) + number(row["*P*"])) * d
 
 
 def amount(cell: str) -> float:
@@ -270,8 +227,8 @@ def test_the_pencil_gives_what_the_table_says(name):
     cell = SIZES[name]["by pencil"]
     digits = len(cell.split()[0].partition(".")[2])
     unit = amount(f"1 {cell.split()[1]}")
-    assert f"{pencil(SIZES[name]) / unit:,.{digits}f}" == cell.split()[0]
-    assert amount(SIZES[name]["published"]) == pytest.approx(pencil(SIZES[name]), rel=0.03)
+    assert f"{pencil(name) / unit:,.{digits}f}" == cell.split()[0]
+    assert amount(SIZES[name]["published"]) == pytest.approx(pencil(name), rel=0.03)
 
 
 def test_the_short_formulas_are_those_of_our_layers():
@@ -284,11 +241,8 @@ def test_the_short_formulas_are_those_of_our_layers():
 
 
 def test_how_much_wider_t5_is_inside_than_its_vectors():
-    row = SIZES["T5-11B"]
-    heads, width = map(number, re.findall(r"[\d,]+", row[HEADS]))
-    d, d_ff = number(row["*d*"]), number(row[r"$d_\text{ff}$"])
-    wider = f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide"
-    assert f"all heads of a layer {wider}" in FLAT
+    d, d_ff, heads, width = sizes("T5-11B")
+    assert f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide" in FLAT
 
 
 def built() -> dict[str, int]:
@@ -309,10 +263,10 @@ def built() -> dict[str, int]:
 def test_biases_and_norms_are_less_than_half_a_percent():
     counts = built()
     assert list(counts) == list(SIZES)[:4]
-    told = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
-    assert f"have {told} million parameters: less than half a percent more" in FLAT
+    millions = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
+    assert f"have {millions} million parameters: less than half a percent more" in FLAT
     for name, count in counts.items():
-        assert 0 < count / pencil(SIZES[name]) - 1 < 0.005
+        assert 0 < count / pencil(name) - 1 < 0.005
 
 
 def test_the_growth_in_the_prose_is_that_of_the_table():
@@ -427,18 +381,13 @@ def test_one_layer_after_each_five_and_the_best_keys():
 
 
 def test_the_year_beside_a_paper_is_that_of_its_number():
-    told = re.findall(r"(20\d\d)\]\(https://arxiv\.org/abs/(\d\d)\d\d\.\d+", FLAT)
+    found = re.findall(r"(20\d\d)\]\(https://arxiv\.org/abs/(\d\d)\d\d\.\d+", FLAT)
     rows = [row for row in [*SIZES.values(), *SINCE.values()] if "arxiv" in row["model"]]
-    told += [(row["year"], row["model"].split("abs/")[1][:2]) for row in rows]
-    assert len(told) > 20
-    assert [(year, month) for year, month in told if year[2:] != month] == []
-    assert f"The map ends in {max(year for year, _ in told)}" in FLAT
+    found += [(row["year"], row["model"].split("abs/")[1][:2]) for row in rows]
+    assert len(found) > 20 and [(year, number) for year, number in found if year[2:] != number] == []
+    assert f"The map ends in {max(year for year, _ in found)}" in FLAT
 
 
 def test_the_last_lesson_is_the_one_that_the_page_names():
     last = max(Path(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")).name[:2]
     assert f"The lessons end with {last}" in FLAT
-
-
-def test_the_links_lead_somewhere():
-    assert links.broken(PAGE) == []

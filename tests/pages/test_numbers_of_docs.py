@@ -13,9 +13,10 @@ from torch import nn
 
 from docs import landscape
 from tests.learning import test_kill
+from tests.lessons import anatomy
+from tests.nbclaims import cells, lint, numbers
+from tests.nbclaims.prose import sentences
 from tests.pages import links
-from tests.proof import anatomy, cells, lint, numbers
-from tests.proof.prose import sentences
 from tfm_lib.data import newsroom
 from tfm_lib.lessons import LESSONS
 
@@ -94,7 +95,7 @@ BUILT = "test_landscape.py::test_biases_and_norms_are_less_than_half_a_percent"
 SINCE = "test_landscape.py::test_what_was_built_since_is_what_its_configuration_says"
 HEADS_KEEP = "test_landscape.py::test_what_all_heads_would_keep"
 BEST_KEYS = "test_landscape.py::test_one_layer_after_each_five_and_the_best_keys"
-MESSAGE = "test_landscape.py::test_the_page_shows_each_picture_with_its_message"
+MESSAGE = "test_landscape.py::test_the_page_shows_each_picture_with_its_message_and_as_the_code_draws_it"
 PLANS = "test_teaching.py::test_the_plans_name_the_lessons"
 MINUTES = "test_teaching.py::test_a_row_has_the_minutes_of_its_lesson"
 NAMES = "test_symbol_names.py::test_names_mean_what_their_row_says"
@@ -158,8 +159,8 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "among 64 positions": MESSAGE,
         "attention allows 4,096 pairs, or 2,080 looking back": MESSAGE,
         "Sparse Transformer 708, Transformer-XL 1,312, Reformer 273, window 556, Longformer 790, BigBird 946": MESSAGE,
-        "an LSTM takes four times the work": "test_landscape.py::test_an_lstm_takes_four_times_the_work",
-        "they take twice as much as the recurrence": "test_landscape.py::test_where_the_square_equals_a_recurrence",
+        "an LSTM takes four times the work": "test_landscape.py::test_work_beside_that_of_a_recurrence",
+        "they take twice as much as the recurrence": "test_landscape.py::test_work_beside_that_of_a_recurrence",
         "with 64 positions": SIZES,
         re.compile(r"\| [\d,]+(?: or 2,080)? \|(?=[^|]*\|$)", re.M): PAIRS,
         "*l* is 8, *L* and *M* are 16, windows reach 4 to either side, *g* is 2 and *r* is 3": SIZES,

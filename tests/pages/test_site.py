@@ -4,11 +4,9 @@ What comes out is tested by `make test-browser`, in tests/pages/browser/test_sit
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -22,11 +20,11 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 
+from tests.lessons.stamp import SETUP_ID, badge
 from tests.pages.links import markdown_of, parse, walk
-from tests.proof.stamp import SETUP_ID, badge
 from tests.show.controls import CONTROLS
-from tests.times import HUNG
 from tfm_lib.ask.quiz import mathml, quiz, quiz_data
+from tfm_lib.commands import course
 from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
@@ -45,11 +43,11 @@ def test_the_pages_know_their_address_once_the_repository_has_one(tmp_path):
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "docs/conf.py", tmp_path / "docs")
     (tmp_path / "pyproject.toml").write_text('[tool.course]\nrepository = "https://github.com/Ann-Lee/course"\n')
-    made = runpy.run_path(str(tmp_path / "docs/conf.py"))
-    made["made"].cleanup()
-    assert made["html_baseurl"] == "https://ann-lee.github.io/course/"
-    assert made["myst_substitutions"]["course"] == "[the course](https://github.com/Ann-Lee/course)"
-    assert made["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
+    settings = runpy.run_path(str(tmp_path / "docs/conf.py"))
+    settings["generated"].cleanup()
+    assert settings["html_baseurl"] == "https://ann-lee.github.io/course/"
+    assert settings["myst_substitutions"]["course"] == "[the course](https://github.com/Ann-Lee/course)"
+    assert settings["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
 
 
 def source_names() -> set[str]:
@@ -61,7 +59,12 @@ def source_names() -> set[str]:
 
 
 def test_every_lesson_and_every_text_of_docs_becomes_a_page():
-    wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/newsroom.md", ROOT / "CONTRIBUTING.md"]
+    wanted = [
+        *LESSONS,
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "benchmarks/training_on_toy_summaries/newsroom.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
     names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted}
     assert len(LESSONS) >= 8 and names <= source_names()
 
@@ -120,26 +123,27 @@ def test_a_page_says_what_cannot_be_done_on_it():
     assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
 
 
+def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
+    """The HTML of a cell's control, and the data in it."""
+    html = cell.outputs[-1].data["text/html"]
+    return html, json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
+
+
 def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
     output = picture("It is turned.")
     output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}
     *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
-    stored, control = cell.outputs
-    assert ON_PAGES not in stored.data and "image/png" in stored.data
-    html = control.data["text/html"]
+    html, about = control_of(cell)
+    assert ON_PAGES not in cell.outputs[0].data and "image/png" in cell.outputs[0].data
     assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
-    data = re.search(r'<script type="application/json">(.*)</script>', html)[1]
-    about = json.loads(data)
     assert about == {"name": "turn", "data": {"z": "</script>", "a": 1}, "weights": []}
     assert list(about["data"]) == ["z", "a"]  # in the order in which they were given
 
 
 def test_a_quiz_on_a_page_has_its_questions():
     stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
-    cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))[2]
-    html = cell.outputs[-1].data["text/html"]
-    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
-    assert about["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
+    *_, cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))
+    assert control_of(cell)[1]["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():
@@ -179,54 +183,19 @@ def test_every_lesson_can_become_a_page(path):
                 mathml(token["raw"], token["type"] == "block_math")
 
 
-def site_group() -> set[str]:
-    """The packages of pyproject's group `site`."""
+def test_make_looks_for_what_the_group_site_brings_and_publishes_what_it_writes():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return {Requirement(need).name for need in project["dependency-groups"]["site"]}
+    group = {Requirement(need).name for need in project["dependency-groups"]["site"]}
+    assert {name.replace("_", "-") for name in course.PAGES_NEED} == group
+    jobs = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))["jobs"]
+    steps = jobs["build"]["steps"]
+    assert any(step.get("run", "").startswith("make site") for step in steps)
+    [upload] = [step for step in steps if "upload-pages-artifact" in step.get("uses", "")]
+    assert upload["with"] == {"path": "site"} and jobs["publish"]["needs"] == "build"
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
-def test_make_says_what_conda_does_not_bring(tmp_path):
-    for name in ("Makefile", "environment.yml", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    python = tmp_path / "tfm-course/bin/python"  # a conda environment in which a module is missing
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$@" >> asked\nexit 1\n')
-    python.chmod(0o755)
-    for name in ("tfm-course/.tfm-installed", "uv"):
-        (tmp_path / name).touch()
-    shell = {"PATH": os.environ["PATH"], "CONDA_PREFIX": f"{tmp_path}/tfm-course"}
-    result = subprocess.run(
-        ["make", "site", "UV=./uv"], cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=HUNG
-    )
-    assert result.returncode != 0
-    assert result.stdout == (
-        f"The web pages need more than conda brings: ./uv pip install --python {python} --group site\n"
-    ), result.stderr
-    [asked] = (tmp_path / "asked").read_text().splitlines()
-    assert set(asked.replace("_", "-").split("[1:])))")[1].split()) == site_group()
-
-
-def workflow(name: str) -> dict[str, Any]:
-    return yaml.safe_load((ROOT / ".github/workflows" / name).read_text(encoding="utf-8"))
-
-
-def commands(job: dict[str, Any]) -> list[str]:
-    return [step["run"] for step in job["steps"] if "run" in step]
-
-
-def test_pages_are_published_as_make_site_writes_them():
-    jobs = workflow("pages.yml")["jobs"]
-    assert any(command.startswith("make site") for command in commands(jobs["build"]))
-    [upload] = [step for step in jobs["build"]["steps"] if "upload-pages-artifact" in step.get("uses", "")]
-    assert upload["with"] == {"path": "site"}
-    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {
-        "pages": "write",
-        "id-token": "write",
-    }
-
-
-def test_the_browser_has_a_job_of_its_own():
-    run = commands(workflow("test.yml")["jobs"]["browser"])
-    assert any("playwright install --with-deps chromium" in command for command in run)
-    assert run[-1].startswith("make test-browser")
+def test_the_command_says_what_conda_does_not_bring(monkeypatch):
+    monkeypatch.setattr(course, "enter_clone", lambda: None)
+    monkeypatch.setattr(course, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="need more than conda brings: uv pip install --python .* --group site$"):
+        course.site()

@@ -6,9 +6,7 @@ are where they are defined, is in test_symbols.py.
 
 import math
 import re
-import warnings
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +19,6 @@ from tests.pages.test_symbols import LETTERS, LIBRARIES, NAMES, SHORT, code, lib
 from tfm_lib.attention import MultiHeadAttention, attention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.masks import causal_mask, length_mask
-from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import names as pretrained
 
 OURS, TORCH, BART, D2L = LIBRARIES
@@ -30,7 +27,7 @@ CHECKS: list[Callable[[], None]] = []
 WIDTH = "feed-forward network, width"
 HEAD_WIDTH = next(row["letter"] for row in LETTERS if "one head" in row["counts"])
 SIZES = {"V": 31, "D": 24, "H": 4, WIDTH: 40, "encoder layer": 2, "decoder layer": 3}
-IDS = {"padding": 3, "start sign": 4, "end sign": 5}
+SIZES |= {"padding": 3, "start sign": 4, "end sign": 5}
 X, MEMORY = (torch.randn(2, length, 24, generator=torch.Generator().manual_seed(length)) for length in (5, 7))
 
 
@@ -74,7 +71,7 @@ def part(module: nn.Module, term: str, column: str, place: int = 0) -> Any:
 
 
 def bart_config(**options: Any) -> Any:
-    sizes = words(BART, "BartConfig", SIZES | IDS | {"dropout": 0.0})
+    sizes = words(BART, "BartConfig", SIZES | {"dropout": 0.0})
     fixed = dict(bos_token_id=0, forced_eos_token_id=None, activation_function="relu", max_position_embeddings=32)
     fixed |= dict(decoder_attention_heads=4, decoder_ffn_dim=40, attn_implementation="eager")
     return library(BART)[0].BartConfig(**sizes, **fixed, **options)
@@ -93,24 +90,8 @@ def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 @holds
-def sizes_of_torch() -> None:
-    terms = ("D", WIDTH, "encoder layer", "decoder layer")
-    with warnings.catch_warnings():  # with norm_first it says that its fast path is off
-        warnings.simplefilter("ignore", UserWarning)
-        options = words(TORCH, "nn.Transformer", {term: SIZES[term] for term in terms} | {"pre-norm": True})
-        model = nn.Transformer(nhead=4, **options)
-    assert (len(model.encoder.layers), len(model.decoder.layers)) == (2, 3)
-    layer = model.encoder.layers[0]
-    assert layer.norm_first and layer.linear1.weight.shape == (40, 24)
-    heads = thing("multi-head attention", TORCH)(24, **words(TORCH, "nn.MultiheadAttention", {"H": 4}))
-    assert (heads.num_heads, part(heads, HEAD_WIDTH, TORCH)) == (4, 6)
-    table = thing("embedding", TORCH)(embedding_dim=24, **words(TORCH, "nn.Embedding", {"V": 31, "padding": 3}))
-    assert table.weight.shape == (31, 24) and not table.weight[3].any() and table.weight[4].any()
-
-
-@holds
 def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> None:
-    for term in (*SIZES, *IDS, "dropout"):
+    for term in (*SIZES, "dropout"):
         ours = word(term, OURS, "model.TransformerConfig")
         assert word(term, BART, "BartConfig") in pretrained.SIZES[ours], term
     attention_of_bart = thing("multi-head attention", BART)(24, 4)
@@ -123,33 +104,6 @@ def sizes_of_bart_are_those_that_our_loading_of_published_weights_reads() -> Non
     causal = word("causal mask", BART, "BartAttention")
     layer = part(model.model, "decoder", BART).layers[0]
     assert getattr(layer.self_attn, causal) and not getattr(layer.encoder_attn, causal)
-
-
-@holds
-def sizes_of_d2l() -> None:
-    options = words(D2L, "TransformerEncoder", {"V": 31, "D": 24, "encoder layer": 2})
-    encoder = thing("encoder", D2L)(ffn_num_hiddens=40, num_heads=4, dropout=0.0, **options)
-    assert len(encoder.blks) == 2 and part(encoder, "embedding", D2L).weight.shape == (31, 24)
-    ffn = library(D2L)[0].PositionWiseFFN(ffn_num_outputs=24, **words(D2L, "PositionWiseFFN", {WIDTH: 40}))
-    ffn(X)
-    assert ffn.dense1.weight.shape == (40, 24)
-
-
-@holds
-def ids_mean_padding_start_and_end() -> None:
-    """The first thing that is read is the start, the end ends the text, and padding is not read."""
-    config = TransformerConfig(**words(OURS, "model.TransformerConfig", SIZES | IDS), logits_bias=True)
-    ours: Any = randomize(Transformer(config)).eval()
-    theirs = library(BART)[0].BartForConditionalGeneration(bart_config()).eval()
-    src = torch.tensor([[7, 8, 9], [7, 8, 3]])
-    assert torch.equal(ours.encode(src), ours.encode(src, (src != 3)[:, None, None]))
-    seen: list[torch.Tensor] = []
-    ours.decoder.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    with torch.no_grad():
-        ours.output.bias[5], theirs.final_logits_bias[0, 5] = 1e4, 1e4
-    assert thing("greedy decoding", OURS)(ours, src, 6).tolist() == [[5], [5]] and seen[0].tolist() == [[4], [4]]
-    output = theirs.generate(src, attention_mask=(src != 3).long(), do_sample=False, num_beams=1, max_new_tokens=6)
-    assert output.tolist() == [[4, 5], [4, 5]]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -279,68 +233,6 @@ def functions_of_d2l() -> None:
 
 
 @holds
-def positions_in_halves() -> None:
-    table = thing("positional encoding", OURS)(60, 12)
-    assert same(thing("positional encoding", OURS, 1)(12, 60)(torch.zeros(1, 60, 12))[0], table)
-    halves = torch.as_tensor(thing("positional encoding", BART)(60, 12).create_weight())
-    assert same(table[:, 0::2], halves[:, :6]) and same(table[:, 1::2], halves[:, 6:])
-
-
-@holds
-def losses() -> None:
-    logits, labels = torch.randn(2, 3, 9), torch.tensor([[1, 2, 3], [4, 0, 0]])
-    loss, values = thing("loss", OURS), {"logits": logits.flatten(0, 1), "labels": labels.flatten()}
-    smooth = words(OURS, "learning.training.sequence_loss", {"label smoothing": 0.2})
-    theirs = words(TORCH, "F.cross_entropy", values | {"label smoothing": 0.2})
-    assert same(loss(logits, labels, 0, **smooth), thing("loss", TORCH)(**theirs, ignore_index=0))
-
-
-@holds
-def losses_of_d2l_count_padding() -> None:
-    theirs = library(D2L)[0].Seq2Seq(None, None, lr=0.1, **words(D2L, "Seq2Seq", {"padding": 0}))
-    ours, other, logits = thing("loss", OURS), part(theirs, "loss", D2L), torch.randn(2, 3, 9)
-    full, padded = torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[1, 2, 3], [4, 0, 0]])
-    assert same(ours(logits, full, 0), other(logits, full)) and not same(ours(logits, padded, 0), other(logits, padded))
-    assert "counts padding, too" in ROWS["loss"][D2L]
-
-
-@holds
-def the_decoder_reads_labels_that_are_shifted() -> None:
-    batch = import_module("tfm_lib.data.batches").Batch.of([[7, 8]], [[9, 10]], 3, 4, 5)
-    read, labels = (getattr(batch, word(term, OURS, "data.batches.Batch")) for term in ("shift", "labels"))
-    assert (read.tolist(), labels.tolist()) == ([[4, 9, 10]], [[9, 10, 5]])
-    assert torch.equal(thing("shift", BART)(labels, 3, 4), read)
-
-
-@holds
-def the_whole_model_beside_bart() -> None:
-    from tests.pretrained.test_generate import sources, twins
-
-    ours, theirs = twins("bart", seed=0, dtype=torch.float64)
-    src, tgt = sources(ours), torch.randint(3, 39, (5, 6))
-    mine = {word("token", OURS, "model.Transformer.forward", place): ids for place, ids in enumerate((src, tgt))}
-    asked = {word("token", BART, "BartModel.forward", place): ids for place, ids in enumerate((src, tgt))}
-    asked |= words(BART, "BartModel.forward", {"padding mask": (src != ours.config.pad_id).long()})
-    logits = part(theirs, "logits", BART)(theirs.model(**asked).last_hidden_state) + theirs.final_logits_bias
-    assert same(ours(**mine), logits)
-    mask = thing("padding mask", OURS)(src, ours.config.pad_id)
-    memory = words(OURS, "model.Transformer.decode", {"memory": thing("encoder", OURS, 1)(ours, src)})
-    assert same(thing("decoder", OURS, 1)(ours, tgt, **memory, src_mask=mask), logits)
-    labels = words(BART, "BartForConditionalGeneration.forward", {"labels": tgt})
-    assert labels == words(BART, "BartForConditionalGeneration.forward", {"loss": tgt})
-    asked.pop(word("token", BART, "BartModel.forward", 1))
-    shifted = thing("shift", BART)(tgt, ours.config.pad_id, ours.config.start_id)
-    assert same(thing("loss", OURS)(ours(src, shifted), tgt, ours.config.pad_id), theirs(**asked, **labels).loss)
-
-    theirs.set_attn_implementation("eager")
-    out = theirs(input_ids=src, decoder_input_ids=tgt, output_attentions=True, use_cache=True)
-    assert getattr(out, word("weight", BART, "Seq2SeqLMOutput"))[0].shape[2:] == (6, src.shape[1])
-    assert type(out.past_key_values) is thing("cache", BART)
-    assert type(out.past_key_values.self_attention_cache) is thing("cache", BART, 1)
-    assert type(thing("cache", OURS)(1, 6, 9).layers[0][0]) is thing("cache", OURS, 1)
-
-
-@holds
 def decoding() -> None:
     from tests.pretrained.test_generate import LONGEST, sources, twins
 
@@ -373,25 +265,6 @@ def decoding() -> None:
         best = thing("beam search", OURS, 1)(ours, src, LONGEST, **penalty).tokens[0, 0]
         assert best[: len(texts[-1])].tolist() == texts[-1]
     assert texts[0] != texts[1]
-
-
-@holds
-def rates_of_learning() -> None:
-    adam = thing("Adam", OURS)(nn.Linear(1, 1))
-    assert type(adam) is thing("Adam", TORCH)
-    paper, linear = thing("learning rate", OURS), thing("learning rate", OURS, 1)
-    warmup = words(OURS, "learning.recipes.Recipe", {"warm-up": 5})
-    recipe = import_module("tfm_lib.learning.recipes").Recipe(steps=20, **warmup, peak_rate=1.0)
-    rates = [recipe.rate(step) for step in range(1, 21)]
-    assert max(rates) == rates[4] and rates[7] == pytest.approx(paper(8, 1, 5, 5**0.5))
-    sgd = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    warmup = words(BART, "get_linear_schedule_with_warmup", {"warm-up": 5})
-    schedule = thing("learning rate", BART)(sgd, **warmup, num_training_steps=21)
-    assert type(schedule) is thing("learning rate", TORCH)
-    for number in range(1, 21):
-        sgd.step()
-        schedule.step()
-        assert schedule.get_last_lr() == [pytest.approx(linear(number, 1.0, 5, 20))]
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import cells
+from tests.nbclaims import cells
 from tfm_lib.ask import checks
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lessons import FIRST_BEYOND
@@ -71,13 +71,3 @@ def test_a_lesson_asks_seven_to_ten_questions_three_of_which_open_it():
         asked = read_lesson(path)
         assert len(asked.opening) == 3 and 7 <= len(asked.questions) <= 10
     assert "It closes with a quiz of seven to ten, those three among them" in TEXT.replace("\n", " ")
-
-
-def test_the_first_lesson_says_which_have_exercises():
-    text = "\n".join(cell.source for cell in cells.read(LESSONS["00"]).cells)
-    assert "All lessons but this one have exercises" in text and set(TOPICS) == {*LESSONS} - {"00"}
-
-
-def test_there_are_forty_exercises_and_more():
-    numbers = [f"{n:02}" for n in range(1, 8)]
-    assert sum(len(checks.exercises(TOPICS[number])) for number in numbers) >= 40

@@ -2,49 +2,37 @@
 
 import pytest
 import torch
-from transformers import BartConfig, BartForConditionalGeneration, GenerationConfig, MarianConfig, MarianMTModel
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
 from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from tests.model.references import with_rules
-from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.model import Transformer
+from tfm_lib.pretrained.names import our_config
 from tfm_lib.pretrained.names import theirs as called
+from tfm_lib.pretrained.small import small_config
 from tfm_lib.writing.beam import beam_hypotheses, beam_search
 from tfm_lib.writing.decoding import greedy, token_log_probs
 from tfm_lib.writing.next_token import Rules, next_token_probs
 
 VOCAB, LONGEST = 40, 16
-THEIR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_position_embeddings=32, encoder_layers=2, decoder_layers=1) | dict(
-    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, dropout=0.0
-)
-OUR_SIZES = dict(vocab_size=VOCAB, d_model=16, max_length=32, num_encoder_layers=2, num_decoder_layers=1) | dict(
-    num_heads=4, d_ff=32, dropout=0.0, logits_bias=True
-)
-# Ids as the two were published: BART starts with the end, Marian with padding.
-BART = dict(pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, bos_token_id=0)
-MARIAN = dict(pad_token_id=VOCAB - 1, eos_token_id=0, decoder_start_token_id=VOCAB - 1, bos_token_id=None)
+DTYPES = (torch.float32, torch.float64)
+each_kind = pytest.mark.parametrize("kind", ["bart", "marian"])  # BART starts with the end, Marian with padding
 
 
 def twins(kind, seed, end_bias=0.0, dtype=torch.float32):
     """A random model of transformers, and ours with its weights; end_bias makes the end more likely."""
     torch.manual_seed(seed)
-    if kind == "bart":
-        ids, theirs = BART, BartForConditionalGeneration(BartConfig(**THEIR_SIZES, **BART, forced_eos_token_id=None))
-        options = dict(activation="gelu", positions="learned", position_offset=2, embed_scale=1.0, embed_norm=True)
-    else:
-        settings = dict(**MARIAN, scale_embedding=True, activation_function="swish", forced_eos_token_id=None)
-        ids, theirs = MARIAN, MarianMTModel(MarianConfig(**THEIR_SIZES, **settings))
-        options = dict(activation="silu", interleaved=False)
-    sines = {name for name in theirs.state_dict() if kind == "marian" and "embed_positions" in name}
+    sizes = small_config(kind, VOCAB) | {"max_position_embeddings": 32, "forced_eos_token_id": None}
+    theirs = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(kind, **sizes))
     with torch.no_grad():
         for name, p in theirs.named_parameters():  # loud positions, for texts that end at many lengths
-            if name not in sines:
+            if p.requires_grad:  # not the sinusoids
                 std = 0.6 if "shared" in name else 3.0 if "positions" in name else 0.3
                 p.normal_(mean=float(name.endswith("norm.weight")), std=std)
     theirs.to(dtype).eval()
-    theirs.generation_config = GenerationConfig(**ids)
-    theirs.final_logits_bias.normal_()[0, ids["eos_token_id"]] += end_bias
-    our_ids = dict(pad_id=ids["pad_token_id"], eos_id=ids["eos_token_id"], start_id=ids["decoder_start_token_id"])
-    ours = Transformer(TransformerConfig(**OUR_SIZES, **our_ids, **options)).to(dtype).eval()
+    theirs.generation_config = GenerationConfig(**{name: i for name, i in sizes.items() if name.endswith("token_id")})
+    theirs.final_logits_bias.normal_()[0, sizes["eos_token_id"]] += end_bias
+    ours = Transformer(our_config(theirs.config.to_dict())).to(dtype).eval()
     ours.load_state_dict({name: theirs.state_dict()[called(name)].squeeze(0) for name in ours.state_dict()})
     return ours, theirs
 
@@ -57,11 +45,9 @@ def sources(model, lengths=(9, 1, 4, 7, 2)):
 
 
 def generate(theirs, src, **settings):
-    pad_id = theirs.generation_config.pad_token_id
-    settings = (
-        dict(max_new_tokens=LONGEST, do_sample=False, return_dict_in_generate=True, output_scores=True) | settings
-    )
-    return theirs.generate(src, attention_mask=(src != pad_id).long(), **settings)
+    mask = (src != theirs.generation_config.pad_token_id).long()
+    options = dict(max_new_tokens=LONGEST, do_sample=False, return_dict_in_generate=True, output_scores=True)
+    return theirs.generate(src, attention_mask=mask, **(options | settings))
 
 
 def assert_equal_to_the_end(ours, theirs, model):
@@ -75,29 +61,18 @@ def assert_equal_to_the_end(ours, theirs, model):
     return ends
 
 
-@pytest.mark.parametrize("kind", ["bart", "marian"])
-def test_the_twins_are_twins(kind):
-    ours, theirs = twins(kind, seed=0, dtype=torch.float64)
-    src, tgt = sources(ours), torch.randint(0, VOCAB, (5, 6))
-    mask = (src != ours.config.pad_id).long()
-    out = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
-    assert torch.allclose(ours(src, tgt), out, atol=1e-12) and out.std() > 0.5
-
-
-DTYPES = (torch.float32, torch.float64)
 RULES = [{}, dict(no_repeat_ngram_size=3, min_new_tokens=6), dict(no_repeat_ngram_size=2)]
 
 
-@pytest.mark.parametrize("kind", ["bart", "marian"])
+@each_kind
 @pytest.mark.parametrize("rules", RULES)
 def test_greedy_is_theirs(kind, rules):
     ends = set()
     for seed in range(7):
         ours, theirs = twins(kind, seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed % 2])
         src = sources(ours)
-        ends |= assert_equal_to_the_end(
-            greedy(ours, src, LONGEST, **with_rules(rules)), generate(theirs, src, **rules)[0], ours
-        )
+        tokens = greedy(ours, src, LONGEST, **with_rules(rules))
+        ends |= assert_equal_to_the_end(tokens, generate(theirs, src, **rules)[0], ours)
     assert len(ends) > 2
 
 
@@ -120,7 +95,7 @@ BEAMS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["bart", "marian"])
+@each_kind
 @pytest.mark.parametrize("settings", BEAMS)
 def test_every_beam_is_theirs(kind, settings):
     ends = set()

@@ -25,9 +25,9 @@ from transformers import (
     PegasusTokenizer,
 )
 
-from tests.proof import cells
-from tfm_lib.commands.cli import parser
-from tfm_lib.data.batches import Batch, encode_pairs, pad_rows
+from tests.nbclaims import cells
+from tfm_lib.commands.cli import run as command
+from tfm_lib.data.batches import encode_pairs, pad_rows
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.published import read_tokenizer
@@ -36,7 +36,7 @@ from tfm_lib.errors import CourseError
 from tfm_lib.learning.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
-from tfm_lib.pretrained.names import FAMILIES, halves, our_config, reordered, theirs
+from tfm_lib.pretrained.names import FAMILIES, halves, our_config, reordered, their_config
 from tfm_lib.pretrained.small import publish_small, small_config, small_model, small_writing, write_tokenizer
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.decoding import greedy, summarize
@@ -58,38 +58,34 @@ def odd_texts() -> list[str]:
     return ODD + mixed
 
 
+def sentence_pieces(prefix: Path, texts: list[str], **special: int) -> sentencepiece.SentencePieceProcessor:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_prefix=str(prefix), vocab_size=300, minloglevel=2, **special
+    )
+    prefix.with_suffix(".vocab").unlink()
+    return sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+
+
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory) -> dict[str, Path]:
     """Folders with a tokenizer of each family, trained here, in the files in which they are published."""
-    root = tmp_path_factory.mktemp("tokenizers")
-    write_tokenizer("bart", root / "bart", TEXTS)
+    folders = {family: tmp_path_factory.mktemp(family) for family in FAMILIES}
+    write_tokenizer("bart", folders["bart"], TEXTS)
 
-    folder = root / "marian"
-    folder.mkdir()
-    for side, texts in (("source", TEXTS[:200]), ("target", TEXTS[200:])):
-        prefix = folder / side
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts), model_prefix=str(prefix), vocab_size=300, minloglevel=2
-        )
-        prefix.with_suffix(".model").rename(folder / f"{side}.spm")
-        prefix.with_suffix(".vocab").unlink()
-    files = [str(folder / f"{side}.spm") for side in ("source", "target")]
-    sides = [sentencepiece.SentencePieceProcessor(model_file=file) for file in files]
+    folder = folders["marian"]
+    parts = {"source": TEXTS[:200], "target": TEXTS[200:]}
+    sides = [sentence_pieces(folder / side, texts) for side, texts in parts.items()]
+    for side in parts:
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
     pieces = {piece: None for side in sides for piece in map(side.id_to_piece, range(3, len(side)))}
     table = {piece: i for i, piece in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
     (folder / "vocab.json").write_text(json.dumps(table))
     about = {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "de", "separate_vocabs": False}
     (folder / "tokenizer_config.json").write_text(json.dumps(about))
 
-    folder = root / "pegasus"
-    folder.mkdir()
-    special = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS), model_prefix=str(folder / "spiece"), vocab_size=300, minloglevel=2, **special
-    )
-    (folder / "spiece.vocab").unlink()
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PegasusTokenizer"}))
-    return {family: root / family for family in ("bart", "marian", "pegasus")}
+    sentence_pieces(folders["pegasus"] / "spiece", TEXTS, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (folders["pegasus"] / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PegasusTokenizer"}))
+    return folders
 
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
@@ -149,23 +145,16 @@ def test_the_lessons_table_of_families_says_what_they_are():
 
 
 @each_family
-@pytest.mark.parametrize("greedily", [False, True], ids=["as published", "greedy"])
-def test_texts_are_theirs(family, greedily, tokenizers, tmp_path):
+def test_texts_are_theirs(family, tokenizers, tmp_path):
     ends = set()
     for seed in (0, 3, 5):  # by 3 Marian's random weights end texts at many lengths, by 5 those of Pegasus
         theirs = publish(family, tokenizers[family], tmp_path, seed)
         ours = from_pretrained(tmp_path)
-        for start in range(0, 15, 5):
-            texts = TEXTS[start : start + 5]
-            src = ours.encode(texts)
-            changes = GREEDY if greedily else {}
+        src = ours.encode(TEXTS[:10])
+        for changes in ({}, GREEDY):  # as published, and greedily
             tokens = theirs.generate(src, attention_mask=(src != ours.tokenizer.pad_id).long(), **changes)[:, 1:]
-            mine = tokens_of(ours, src, greedily)
-            for row, other in zip(mine.tolist(), tokens.tolist(), strict=True):
-                end = row.index(ours.tokenizer.eos_id) + 1 if ours.tokenizer.eos_id in row else len(row)
-                assert row[:end] == other[:end]
-                ends.add(end)
-            assert ours.generate(texts, **changes) == [ours.tokenizer.decode(row) for row in tokens.tolist()]
+            assert ours.generate(TEXTS[:10], **changes) == [ours.tokenizer.decode(row) for row in tokens.tolist()]
+            ends |= {row.index(ours.tokenizer.eos_id) for row in tokens.tolist() if ours.tokenizer.eos_id in row}
     assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
 
 
@@ -201,14 +190,6 @@ def test_what_the_generation_config_leaves_out_is_left_to_the_defaults_of_transf
     assert ours.generate(TEXTS[:8]) == [ours.tokenizer.decode(row) for row in written.tolist()]
 
 
-def tokens_of(ours, src, greedily):
-    said = ours.generation
-    if greedily:
-        return greedy(ours.model, src, said.max_new_tokens, rules=said.rules)
-    options = dict(length_penalty=said.length_penalty, early_stopping=said.early_stopping, rules=said.rules)
-    return beam_search(ours.model, src, said.max_new_tokens, num_beams=said.num_beams, **options)
-
-
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory) -> Path:
     model, vocabulary = newsroom_model()
@@ -219,29 +200,14 @@ def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported)
     model, vocabulary = newsroom_model()
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(exported), AutoTokenizer.from_pretrained(exported)
     assert type(theirs) is PegasusForConditionalGeneration
-    stories = [story.article for story in ROOM.test[:200]]
-    for num_beams in (1, 4):
-        write = greedy if num_beams == 1 else partial(beam_search, num_beams=num_beams)
-        for start in range(0, len(stories), 100):
-            texts = stories[start : start + 100]
-            src = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
-            written = theirs.generate(**src, num_beams=num_beams, max_new_tokens=16)
-            ours = pad_rows(vocabulary.encode_all(texts), vocabulary.pad_id)
-            assert ours.equal(src["input_ids"])
-            mine = [vocabulary.decode(row) for row in write(model, ours, 16)]
-            assert tokenizer.batch_decode(written, skip_special_tokens=True) == mine
-
-
-def test_exported_logits_are_ours(exported):
-    model, vocabulary = newsroom_model()
-    theirs = AutoModelForSeq2SeqLM.from_pretrained(exported)
-    pairs = [(story.article, story.summary) for story in ROOM.test[:20]]
-    batch = Batch.of(*(vocabulary.encode_all(texts) for texts in zip(*pairs, strict=True)))
-    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
-        mine = model.to(dtype)(batch.src, batch.decoder_input)
-        mask = (batch.src != vocabulary.pad_id).long()
-        other = theirs.to(dtype)(input_ids=batch.src, attention_mask=mask, decoder_input_ids=batch.decoder_input).logits
-        assert (mine - other).abs().max() < tolerance * mine.abs().max()
+    texts = [story.article for story in ROOM.test[:60]]
+    src = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
+    ours = pad_rows(vocabulary.encode_all(texts), vocabulary.pad_id)
+    assert ours.equal(src["input_ids"])
+    for num_beams, write in ((1, greedy), (4, partial(beam_search, num_beams=4))):
+        written = theirs.generate(**src, num_beams=num_beams, max_new_tokens=16)
+        mine = [vocabulary.decode(row) for row in write(model, ours, 16)]
+        assert tokenizer.batch_decode(written, skip_special_tokens=True) == mine
 
 
 def test_what_was_exported_comes_back_bit_by_bit(exported):
@@ -268,95 +234,81 @@ def test_names_of_special_tokens_in_a_text_are_text_in_an_exported_tokenizer_too
     assert tokenizer(texts).input_ids == vocabulary.encode_all(texts)
 
 
-def test_a_wrong_order_is_loaded_without_a_word_and_is_wrong(exported, tmp_path):
-    """Why a permutation is needed: the names fit all the same."""
-    model, _ = newsroom_model()
-    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    weights = load_file(tmp_path / "model.safetensors")
-    ours = {theirs(name): weight.contiguous() for name, weight in model.state_dict().items()}
-    save_file(weights | {name: ours[name] for name in weights.keys() & ours.keys()}, tmp_path / "model.safetensors")
-    assert from_pretrained(tmp_path).generate(TEXTS[:1]) != from_pretrained(exported).generate(TEXTS[:1])
+BIAS = "model.encoder.layers.0.fc1.bias"
 
 
-BROKEN = {
-    "no config": (
-        lambda folder: (folder / "config.json").unlink(),
-        "has no config.json, so it holds no published model",
-    ),
-    "no object": (lambda folder: (folder / "config.json").write_text("[]"), "is no JSON object"),
-    "another family": (
-        lambda folder: changed(folder, model_type="t5"),
-        "model_type must be one of bart, marian, pegasus, got 't5'",
-    ),
-    "another activation": (
-        lambda folder: changed(folder, activation_function="tanh"),
-        "activation_function must be one of relu, gelu, silu, swish, got 'tanh'",
-    ),
-    "no width": (lambda folder: changed(folder, d_model=None), "the config has no d_model"),
-    "heads that differ": (lambda folder: changed(folder, decoder_attention_heads=2), "encoder and decoder must agree"),
-    "heads that do not divide the width": (
-        lambda folder: changed(folder, encoder_attention_heads=3, decoder_attention_heads=3),
+def without(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def rewritten(name, text):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def says(name="config.json", **values):
+    return lambda folder: (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | values))
+
+
+def weighs(drop="nothing", **add):
+    def change(folder: Path) -> None:
+        weights = {n: w for n, w in load_file(folder / "model.safetensors").items() if not n.endswith(drop)}
+        save_file(weights | {name.replace("__", "."): w for name, w in add.items()}, folder / "model.safetensors")
+
+    return change
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+BROKEN = [
+    (without("config.json"), "has no config.json, so it holds no published model"),
+    (rewritten("config.json", "[]"), "is no JSON object"),
+    (says(model_type="t5"), "model_type must be one of bart, marian, pegasus, got 't5'"),
+    (says(activation_function="tanh"), "activation_function must be one of relu, gelu, silu, swish, got 'tanh'"),
+    (says(d_model=None), "the config has no d_model"),
+    (says(decoder_attention_heads=2), "encoder and decoder must agree"),
+    (
+        says(encoder_attention_heads=3, decoder_attention_heads=3),
         "config.json: num_heads must divide d_model, got d_model=16 and num_heads=3",
     ),
-    "untied": (lambda folder: changed(folder, tie_word_embeddings=False), "tie_word_embeddings must be True"),
-    "groups of beams": (
-        lambda folder: changed(folder, "generation_config.json", num_beam_groups=2),
-        "num_beam_groups=2 is a way to write that is not built here",
-    ),
-    "long banned words": (
-        lambda folder: changed(folder, "generation_config.json", bad_words_ids=[[3, 4]]),
-        "bad_words_ids can ban single tokens only",
-    ),
-    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer; it needs tokenizer.json"),
-    "a broken tokenizer": (
-        lambda folder: (folder / "tokenizer.json").write_text("{"),
-        "can't be read as a tokenizer",
-    ),
-    "no weights": (
-        lambda folder: (folder / "model.safetensors").unlink(),
-        "has no weights; it needs model.safetensors",
-    ),
-    "cut short": (
-        lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9]),
-        "are cut short or altered",
-    ),
-    "one too few": (lambda folder: weights(folder, drop="fc1.bias"), "they lack model.decoder.layers.0.fc1.bias"),
-    "one too many": (
-        lambda folder: weights(folder, add={"model.encoder.layers.9.fc1.bias": torch.zeros(3)}),
-        "they have too many model.encoder.layers.9.fc1.bias",
-    ),
-    "another shape": (
-        lambda folder: weights(folder, add={"model.encoder.layers.0.fc1.bias": torch.zeros(3)}),
-        "they have in another shape model.encoder.layers.0.fc1.bias",
-    ),
-    "not finite": (
-        lambda folder: weights(folder, add={"model.encoder.layers.0.fc1.bias": torch.full((32,), torch.nan)}),
-        "they have with numbers that are not finite model.encoder.layers.0.fc1.bias",
-    ),
-    "two tables": (
-        lambda folder: weights(folder, add={"lm_head.weight": torch.zeros(500, 16)}),
-        "is another table than the one before it",
-    ),
-}
+    (says(tie_word_embeddings=False), "tie_word_embeddings must be True"),
+    (says("generation_config.json", num_beam_groups=2), "num_beam_groups=2 is a way to write that is not built here"),
+    (says("generation_config.json", bad_words_ids=[[3, 4]]), "bad_words_ids can ban single tokens only"),
+    (says("generation_config.json", early_stopping="never"), "early_stopping must be true or false, got 'never'"),
+    (without("tokenizer.json"), "has no tokenizer; it needs tokenizer.json"),
+    (rewritten("tokenizer.json", "{"), "can't be read as a tokenizer"),
+    (without("model.safetensors"), "has no weights; it needs model.safetensors"),
+    (cut_short, "are cut short or altered"),
+    (weighs(drop="fc1.bias"), "only the model has model.decoder.layers.0.fc1.bias"),
+    (weighs(model__more=torch.zeros(3)), "only the file has model.more"),
+    (weighs(**{BIAS: torch.zeros(3)}), f"of another shape are {BIAS}"),
+    (weighs(**{BIAS: torch.full((32,), torch.nan)}), f"are not finite: {BIAS}"),
+    (weighs(lm_head__weight=torch.zeros(500, 16)), "is another table than the one before it"),
+]
 
 
-def changed(folder: Path, name: str = "config.json", **values: object) -> None:
-    content = json.loads((folder / name).read_text()) | values
-    (folder / name).write_text(json.dumps(content))
-
-
-def weights(folder: Path, drop: str = "", add: dict | None = None) -> None:
-    kept = {n: w for n, w in load_file(folder / "model.safetensors").items() if not (drop and n.endswith(drop))}
-    save_file(kept | (add or {}), folder / "model.safetensors")
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_folder_is_refused(what, tokenizers, tmp_path):
+@pytest.mark.parametrize(("hurt", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_a_broken_folder_is_refused(hurt, message, tokenizers, tmp_path):
     publish("bart", tokenizers["bart"], tmp_path)
-    hurt, message = BROKEN[what]
     hurt(tmp_path)
     with pytest.raises(CourseError, match=re.escape(message)):
         from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tied": False}, "it is marian, and tied must be True, got False; train a model with tied=True"),
+        ({"positions": "learned"}, "it is bart, and position_offset must be 2, got 0"),
+        ({"embed_norm": True}, "it is marian, and embed_norm must be False, got True"),
+        ({"embed_scale": 3.0}, "scales embeddings by 1 or by sqrt(d_model), not by 3.0"),
+    ],
+)
+def test_a_model_that_transformers_does_not_have_is_not_exported(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        their_config(TransformerConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, **options))
 
 
 def test_what_was_pickled_is_read_without_running_it(tokenizers, tmp_path):
@@ -409,35 +361,23 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
             assert [*ours.encode_all([text], written=True)[0], 0] == theirs(text_target=text).input_ids
 
 
-def test_a_published_vocabulary_is_read_where_nothing_published_was_imported(tokenizers, tmp_path):
-    publish("bart", tokenizers["bart"], tmp_path)
-    own = from_pretrained(tmp_path).tokenizer
-    (tmp_path / "own.json").write_text(own.to_json())
-    code = "import sys; from tfm_lib.data.vocabulary import Vocabulary as Any\n"
-    code += "print(*Any.from_json(open(sys.argv[1]).read()).encode('fire'))"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "own.json")], capture_output=True, text=True)
-    assert done.stdout.split() == [str(i) for i in own.encode("fire")], done.stderr
-
-
 def test_it_works_without_transformers(tokenizers, tmp_path):
+    """And a vocabulary is read where nothing published was imported before."""
     publish("bart", tokenizers["bart"], tmp_path)
-    text = "A storm tore the roof off a school in Lima on Monday."
+    ours, text = from_pretrained(tmp_path), "A storm tore the roof off a school in Lima on Monday."
+    (tmp_path / "own.json").write_text(ours.tokenizer.to_json())
     code = f"""
 import sys
+from tfm_lib.data.vocabulary import Vocabulary
+print(Vocabulary.from_json(open({str(tmp_path / "own.json")!r}).read()).encode({text!r}))
 sys.modules["transformers"] = None
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
-ours = from_pretrained({str(tmp_path)!r})
-print(ours.generate([{text!r}]))
+print(from_pretrained({str(tmp_path)!r}).generate([{text!r}]))
 export(*newsroom_model(), {str(tmp_path / "out")!r})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(from_pretrained(tmp_path).generate([text]))
-
-
-def command(*arguments: str) -> None:
-    args = parser().parse_args(arguments)
-    args.run(args)
+    assert done.stdout.splitlines() == [str(ours.tokenizer.encode(text)), str(ours.generate([text]))]
 
 
 @pytest.fixture
@@ -446,10 +386,13 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def write_pairs(path: Path, number: int) -> Path:
-    pairs = [(f"on day {i} the shop sold {i % 7} lamps", f"{i % 7} lamps sold") for i in range(number)]
+def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
     path.write_text("\n".join(json.dumps(dict(zip(Pair._fields, pair, strict=True))) for pair in pairs))
     return path
+
+
+def shop(number: int) -> list[tuple[str, str]]:
+    return [(f"on day {i} the shop sold {i % 7} lamps", f"{i % 7} lamps sold") for i in range(number)]
 
 
 def test_the_shipped_model_is_exported_with_a_card_whose_code_runs(elsewhere, capsys):
@@ -465,7 +408,7 @@ def test_the_shipped_model_is_exported_with_a_card_whose_code_runs(elsewhere, ca
 
 
 def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
-    data = write_pairs(elsewhere / "shop.jsonl", 60)
+    data = write_pairs(elsewhere / "shop.jsonl", shop(60))
     command("train", "--data", str(data), "--steps", "2", "--copy", "0")
     command("export")
     [folder] = (elsewhere / "exported").iterdir()
@@ -495,7 +438,7 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_a_published_model_is_tuned_with_its_own_tokens(family, tokenizers, elsewhere):
     publish(family, tokenizers[family], elsewhere / "published")
-    data = write_pairs(elsewhere / "shop.jsonl", 40)
+    data = write_pairs(elsewhere / "shop.jsonl", shop(40))
     command("train", "--data", str(data), "--steps", "2", "--model", "published")
     [run] = (elsewhere / "runs").iterdir()
     kept, before = load_checkpoint(run / "checkpoint.safetensors"), from_pretrained("published")
@@ -521,7 +464,8 @@ def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
         command("export", "--model", "newsroom-copying", "--head", "0")
     with pytest.raises(ValueError, match="newsroom does not copy"):
         command("export", "--model", "newsroom", "--head", "0", "--task", "newsroom")
-    command("export", "--model", "newsroom-copying", "--head", "0", "--task", "newsroom")
+    data = write_pairs(elsewhere / "news.jsonl", [(story.article, story.summary) for story in ROOM.test[:99]])
+    command("export", "--model", "newsroom-copying", "--head", "0", "--data", str(data))
     out = capsys.readouterr().out
     left, whole = map(float, re.search(r"in percent: ([\d.]+), with the head ([\d.]+)\.", out).groups())
     assert left < whole and 98 < whole <= 100

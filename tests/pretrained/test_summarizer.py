@@ -15,7 +15,7 @@ from tests.data.test_batches import bart_like
 from tests.model.test_model import small
 from tests.times import HUNG
 from tests.writing.test_decoding import lively
-from tfm_lib.commands.cli import main, parser
+from tfm_lib.commands.cli import main, run
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import History, State, save_checkpoint
 from tfm_lib.learning.recipes import Recipe
@@ -53,8 +53,7 @@ def toy() -> Summarizer:
 def write(*arguments: str, stdin: bytes | None = None, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
     if monkeypatch is not None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin or b"")))
-    args = parser().parse_args(["write", *arguments])
-    args.run(args)
+    run("write", *arguments)
 
 
 def keep(run: str, summarizer: Summarizer, steps_done: int | None = None) -> Path:
@@ -67,23 +66,16 @@ def keep(run: str, summarizer: Summarizer, steps_done: int | None = None) -> Pat
     return path
 
 
-# ----------------------------------------------------------------------------------------------------
-# In Python.
-
-
-def test_two_lines_of_python_summarize_a_text():
-    assert Summarizer.load("newsroom").write(STORY) == SUMMARY
+# --- in Python
 
 
 def test_one_beam_is_greedy_and_more_are_beam_search_by_probability(toy):
     model, vocabulary = toy.model, toy.vocabulary
-    texts = ["mill", "the old mill burns", "burns the mill"]
-    for text in texts:
+    for text in ("mill", "the old mill burns", "burns the mill"):
         src = torch.tensor([vocabulary.encode(text)])
         assert toy.write(text) == vocabulary.decode(greedy(model, src, 5)[0])
-        best = beam_search(model, src, 5, num_beams=4, length_penalty=0.0)
-        assert toy.write(text, beams=4) == vocabulary.decode(best[0])
-        assert toy.candidates([text], count=3, beams=4)[0][0].text == vocabulary.decode(best[0])
+        best = vocabulary.decode(beam_search(model, src, 5, num_beams=4, length_penalty=0.0)[0])
+        assert toy.write(text, beams=4) == toy.candidates([text], count=3, beams=4)[0][0].text == best
 
 
 def test_a_candidates_probability_is_that_of_its_tokens(newsroom):
@@ -120,7 +112,7 @@ def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):
 
 
 def test_padding_is_what_the_vocabulary_says():
-    model = small(vocab_size=7, tied=False, pad_id=1, start_id=2, eos_id=2).eval()
+    model = small(vocab_size=7, tied=False, pad_id=1, start_id=2, eos_id=2, max_length=8).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.7, generator=torch.Generator().manual_seed(parameter.numel()))
@@ -138,32 +130,25 @@ def test_there_are_no_more_candidates_than_texts_that_can_be_written(toy):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "error", "message"),
     [
-        (lambda s: s.write(" \n"), "empty text"),
-        (lambda s: s.candidates(["fire", ""]), "empty text"),
-        (lambda s: s.write("fire", beams=0), "beams must be 1 or more, got 0"),
-        (lambda s: s.candidates(["fire"], count=-1), "count must be 1 or more, got -1"),
-        (lambda s: s.candidates(["fire"], 4, 2), "2 beams find no 4 texts; leave beams out, or give 4"),
+        (lambda s: s.write(" \n"), ValueError, "empty text"),
+        (lambda s: s.candidates(["fire", ""]), ValueError, "empty text"),
+        (lambda s: s.write("fire", beams=0), ValueError, "beams must be 1 or more, got 0"),
+        (lambda s: s.candidates(["fire"], count=-1), ValueError, "count must be 1 or more, got -1"),
+        (lambda s: s.candidates(["fire"], 4, 2), ValueError, "2 beams find no 4 texts; leave beams out, or give 4"),
+        (lambda s: s.candidates("fire"), TypeError, r"use \['fire'\], or write"),
     ],
 )
-def test_what_cannot_be_written_is_said(toy, call, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_written_is_said(toy, call, error, message):
+    with pytest.raises(error, match=message):
         call(toy)
 
 
-def test_a_text_in_place_of_many_is_noticed(toy):
-    with pytest.raises(TypeError, match=r"use \['fire'\], or write"):
-        toy.candidates("fire")
-
-
-def test_the_model_reads_as_much_of_a_long_text_as_it_has_positions_for(toy):
+def test_what_of_a_text_is_not_read_is_remarked(toy):
     assert toy.remarks("the old mill burns the") == []
     assert toy.remarks("the old mill burns the mill burns") == ["the model reads the first 5 of 7 tokens"]
     assert toy.candidates(["the old mill burns the mill burns"], 3) == toy.candidates(["the old mill burns the"], 3)
-
-
-def test_unknown_words_are_named_once_and_not_without_end(toy):
     assert toy.remarks("Tram old Tram fire") == [f"{UNKNOWN}Tram, fire"]
     many = " ".join(f"w{n}" for n in range(12))
     assert toy.remarks(many)[1] == f"{UNKNOWN}w0, w1, w2, w3, w4, w5, w6, w7, w8, w9 and 2 more"
@@ -177,9 +162,8 @@ def test_a_model_is_found_by_its_folder_its_file_or_as_the_newest(toy):
     assert Summarizer.load().name == str(first.parent)
     os.utime(second, (3e9, 3e9))
     assert find_checkpoint() == second and find_checkpoint("newsroom") == writing.SHIPPED
-    with pytest.raises(
-        ValueError, match=r"^it's: no trained model .* one of: runs.first, runs.second, newsroom, newsroom-copying$"
-    ):
+    choices = r"^it's: no trained model .* one of: runs.first, runs.second, newsroom, newsroom-copying$"
+    with pytest.raises(ValueError, match=choices):
         find_checkpoint("it's")
 
 
@@ -198,8 +182,7 @@ def test_weights_that_are_not_finite_are_refused(toy):
         Summarizer.load("runs/diverged")
 
 
-# ----------------------------------------------------------------------------------------------------
-# As a command.
+# --- as a command
 
 
 def test_a_text_is_one_line_and_the_model_is_named_beside_it(capsys):
@@ -232,38 +215,24 @@ def test_each_line_of_a_file_has_its_line(capsys, monkeypatch):
 
 
 def test_what_is_wrong_with_a_line_is_said_and_the_others_are_written(capsys):
-    lines = [
-        json.dumps({"id": 1, "article": STORY}).encode(),
-        b'{"text": "a"}',
-        b"[1]",
-        b"not",
-        b'{"article": 3}',
-        b"",
-        b'{"article": "\\ud800"}',
-        b'{"article": "\xff"}',
-        json.dumps({"article": STORY}).encode(),
-    ]
-    Path("texts.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    story = json.dumps({"id": 1, "article": STORY}).encode()
+    wrong = {
+        b'{"text": "a"}': "line 2: the field article is missing (there are: text); add it or rename one",
+        b"[1]": "line 3: expected an object with article, got list",
+        b"not": "line 4: not JSON",
+        b'{"article": 3}': "line 5: article must be a string, got int; write it as text",
+        b"": "line 6: it is empty; fill it or leave it out",
+        b'{"article": "\\ud800"}': "line 7: not Unicode",
+        b'{"article": "\xff"}': "line 8: not UTF-8",
+    }
+    Path("texts.jsonl").write_bytes(b"\n".join([story, *wrong, story]) + b"\n")
     with pytest.raises(SystemExit) as end:
         write("--file", "texts.jsonl")
     out, err = capsys.readouterr()
     assert end.value.code == 1
     assert out.splitlines() == [SUMMARY, *[""] * 7, SUMMARY]
-    said = [line.removeprefix("error: texts.jsonl, ") for line in err.splitlines()[1:]]
-    for line, start in zip(
-        said,
-        [
-            "line 2: the field article is missing (there are: text); add it or rename one",
-            "line 3: expected an object with article, got list",
-            "line 4: not JSON",
-            "line 5: article must be a string, got int; write it as text",
-            "line 6: it is empty; fill it or leave it out",
-            "line 7: not Unicode",
-            "line 8: not UTF-8",
-        ],
-        strict=True,
-    ):
-        assert line.startswith(start)
+    for line, start in zip(err.splitlines()[1:], wrong.values(), strict=True):
+        assert line.startswith(f"error: texts.jsonl, {start}")
 
 
 @pytest.mark.parametrize("arguments", [["--file", "-"], []])

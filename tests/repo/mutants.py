@@ -143,7 +143,7 @@ def broken(sources: dict[str, str]) -> Iterator[Path]:
     """A copy of the package and its tests in which these are the sources of some modules."""
     with tempfile.TemporaryDirectory() as folder:
         for part in ("tfm_lib", "tests", "benchmarks"):
-            shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__", "proof"))
+            shutil.copytree(ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__"))
         for module, source in sources.items():
             Path(folder, "tfm_lib", f"{module}.py").write_text(source, encoding="utf-8")
         yield Path(folder)

@@ -9,28 +9,16 @@ from pathlib import Path
 from random import Random
 from statistics import fmean
 
-import numpy as np
 import pytest
 import torch
 
-from benchmarks import (
-    attention_costs,
-    buckets,
-    changes,
-    copying_digits,
-    docstrings,
-    families,
-    layers_compared,
-    learning,
-    lessons,
-    noise,
-    parts_replaced,
-    report,
-    scaling_law,
-    speed,
-    training,
-)
-from benchmarks.peers import PEERS
+from benchmarks import lessons, training
+from benchmarks.before_and_beside import copying_digits, layers_compared
+from benchmarks.cheaper_attention import attention_costs
+from benchmarks.families_and_scale import families, noise, parts_replaced, scaling_law
+from benchmarks.real_text import docstrings
+from benchmarks.speed import buckets, changes, learning, report, speed
+from benchmarks.speed.peers import PEERS
 from tests.lessons.same_code import assert_same
 from tfm_lib.commands import tasks
 from tfm_lib.data.newsroom import make_newsroom
@@ -38,7 +26,19 @@ from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import History
 
-FOLDER = Path(speed.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def text_of(name: str) -> str:
+    """Of a file in one of the folders of benchmarks."""
+    [path] = (ROOT / "benchmarks").rglob(name)
+    return path.read_text(encoding="utf-8")
+
+
+def record_of(name: str) -> dict:
+    return json.loads(text_of(f"{name}.json"))
+
+
 BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 
 
@@ -111,27 +111,28 @@ def test_ours_equals_torchs_and_a_difference_would_be_found(monkeypatch):
 
 def test_the_page_is_what_the_data_says(tmp_path):
     """speed.md is made of speed.json, and of the notes beside it."""
-    results = json.loads((FOLDER / "speed.json").read_text())
-    (tmp_path / "speed_notes.md").write_text((FOLDER / "speed_notes.md").read_text())
+    results = record_of("speed")
+    (tmp_path / "speed_notes.md").write_text(text_of("speed_notes.md"))
     report.write(results, tmp_path)
-    assert (tmp_path / "speed.md").read_text() == (FOLDER / "speed.md").read_text()
+    assert (tmp_path / "speed.md").read_text() == text_of("speed.md")
 
 
 @pytest.mark.parametrize("name", ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"])
 def test_a_page_of_training_is_what_the_data_says(name):
-    report = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert training.page(report, training.notes_of(name)) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    [path] = (ROOT / "benchmarks").rglob(f"{name}.json")
+    report = record_of(name)
+    assert training.page(report, training.notes_of(path.with_suffix(""))) == text_of(f"{name}.md")
     assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
 
 
 def real_text(name: str) -> tuple[list[dict], list[dict]]:
     """The runs of a report on real text, and what each of them scored."""
-    runs = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["runs"]
+    runs = record_of(name)["runs"]
     return runs, [scores for run in runs for scores in run["test_sets"].values()]
 
 
 def test_the_page_on_real_text_quotes_its_reports():
-    written = (FOLDER / "real_text.md").read_text(encoding="utf-8")
+    written = text_of("real_text.md")
     names = {
         "real_text_plain": "a model that cannot copy, 7 minutes on busy cores, one seed",
         "real_text_5_minutes": "5 minutes",
@@ -165,16 +166,15 @@ def test_a_curve_has_its_end_and_few_points():
 
 
 def test_the_readme_says_how_long_the_model_is():
-    files = [FOLDER.parent / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
+    files = [ROOT / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert "The model itself is five files of about 800 lines together" in readme and abs(lines - 800) < 0.05 * 800
 
 
 def test_the_readme_quotes_the_page():
-    results = json.loads((FOLDER / "speed.json").read_text())
-    files = FOLDER / "speed.md", FOLDER.parent / "README.md"
-    page, readme = (" ".join(file.read_text(encoding="utf-8").split()) for file in files)
+    results = record_of("speed")
+    page, readme = (" ".join(text.split()) for text in (text_of("speed.md"), (ROOT / "README.md").read_text("utf-8")))
     quoted = {
         "training, small, dropout": "a training step is {} times as fast",
         "training, small, no dropout": "or {} times without dropout, of which torch's has more",
@@ -195,9 +195,9 @@ def test_the_readme_quotes_the_page():
 
 def test_the_readme_says_how_long_it_takes_to_learn():
     [scores] = [tested["scores"] for tested in real_text("real_text_plain")[1]]
-    readme = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     plain, words = (f"{100 * scores[row]['rougeL']:.1f}" for row in ("model", "first 12 words"))
-    below = "[first 12 words of the abstract](benchmarks/real_text.md)"
+    below = "[first 12 words of the abstract](benchmarks/real_text/real_text.md)"
     assert f"with a ROUGE-L of {plain}, below the {words} of the {below}" in readme
     for minutes, words in (
         (5, "One that copies has {} after [five minutes on two cores]({}), and {} with beam search"),
@@ -213,15 +213,15 @@ def test_the_readme_says_how_long_it_takes_to_learn():
             f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
             for row in ("model", "model, 4 beams")
         )
-        assert words.format(own, f"benchmarks/real_text_{minutes}_minutes.md", beams) in readme
-    for run in json.loads((FOLDER / "newsroom.json").read_text())["runs"]:
+        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in readme
+    for run in record_of("newsroom")["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "The small stories are learned in about a minute." in readme
 
 
-def test_the_page_of_changes_is_made_of_its_record():
-    record = json.loads((FOLDER / "changes.json").read_text(encoding="utf-8"))
-    assert changes.table(record) == (FOLDER / "changes.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "page"), [("changes", changes.table), ("docstrings", docstrings.page)])
+def test_a_page_is_made_of_its_record(name, page):
+    assert page(record_of(name)) == text_of(f"{name}.md")
 
 
 def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
@@ -235,11 +235,6 @@ def test_buckets_are_measured_in_so_many_rounds(monkeypatch):
     report = buckets.measure(*buckets.uneven(64), 2560, 3)
     assert asked == [3] and report["ratio"] == {"median": 2.0, "min": 1.5, "max": 3.0}
     assert (report["random"]["seconds"], report["bucketed"]["seconds"]) == (3.0, 2.0)
-
-
-def test_the_page_of_docstrings_is_what_the_data_says():
-    record = json.loads((FOLDER / "docstrings.json").read_text(encoding="utf-8"))
-    assert docstrings.page(record) == (FOLDER / "docstrings.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -262,6 +257,16 @@ def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
     assert docstrings.loops(text) == loops
 
 
+SCRIPTS = [path for path in sorted((ROOT / "benchmarks").rglob("*.py")) if "\nCOMMAND = " in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_record_names_the_command_that_repeats_it(path):
+    command = record_of(path.stem)["command"]
+    assert f'\nCOMMAND = "{command}"\n' in path.read_text(encoding="utf-8")
+    assert command.endswith(" -m " + ".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def test_lesson_14_trains_what_its_benchmarks_trained():
     shared = {
         copying_digits: ("Copier", "digits", "train"),
@@ -273,8 +278,8 @@ def test_lesson_14_trains_what_its_benchmarks_trained():
 
 @pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
 def test_a_record_of_lesson_14_is_complete(name, script):
-    record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS
+    record = record_of(name)
+    assert tuple(record["seeds"]) == script.SEEDS
     assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
     keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
     groups = {tuple(run[key] for key in keys) for run in record["runs"]}
@@ -307,22 +312,22 @@ def test_a_story_is_followed_by_its_summary_word_for_word():
 
 
 def test_of_a_lesson_only_definitions_are_run(monkeypatch, tmp_path):
-    codes = [
-        "from math import pi\n\ndef area(r):\n    return pi * square(r)",
-        "area(1)",
-        "def square(r):\n    return r * r",
+    def cell(text: str, *tags: str) -> dict:
+        return {"cell_type": "code", "metadata": {"tags": tags}, "source": text.splitlines(keepends=True)}
+
+    cells = [
+        cell("from math import pi\n\ndef area(r):\n    return pi * square(r)"),
+        cell("area(1)"),
+        cell("def square(r):\n    return r * r"),
+        cell("import math\nfound = math.pi\n\nclass Round:\n    pass"),
+        cell("def square(r):\n    return 0", "exercise"),
+        {"cell_type": "markdown", "source": ["def prose(): no code"]},
     ]
-    codes += ["import math\nfound = math.pi\n\nclass Round:\n    pass", "class Circle:\n    pass"]
-    cells = [{"cell_type": "code", "metadata": {}, "source": code.splitlines(keepends=True)} for code in codes]
-    cells.append(
-        {"cell_type": "code", "metadata": {"tags": ["exercise"]}, "source": ["def square(r):\n", "    return 0"]}
-    )
-    cells.append({"cell_type": "markdown", "source": ["def prose(): no code"]})
     (tmp_path / "a_lesson.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     monkeypatch.setattr(lessons, "course_file", lambda name: tmp_path / Path(name).name)
     found = lessons.definitions("a_lesson")
-    assert found.area(2) == pytest.approx(12.566, abs=1e-3) and {"square", "Round", "Circle"} <= vars(found).keys()
-    assert "found" not in vars(found)
+    assert found.area(2) == pytest.approx(12.566, abs=1e-3)
+    assert "Round" in vars(found) and "found" not in vars(found)
 
 
 @pytest.fixture(scope="module")
@@ -334,11 +339,11 @@ def cheaper():
 @pytest.fixture(scope="module")
 def attention():
     """What was measured of them."""
-    return json.loads((FOLDER / "attention_costs.json").read_text(encoding="utf-8"))
+    return record_of("attention_costs")
 
 
 def test_ours_equal_the_packages_and_other_versions_do_not():
-    record = json.loads((FOLDER / "references.json").read_text(encoding="utf-8"))
+    record = record_of("references")
     packages = {row["reference"].split(":")[0] for row in record["rows"].values()}
     assert len(packages) == 6 and all(f"{name} missing" not in record["machine"]["versions"] for name in packages)
     for name, row in record["rows"].items():
@@ -360,22 +365,6 @@ def test_each_way_to_attend_is_measured_at_each_length(cheaper, attention):
         assert row["cheaper from"] == crossings
     inexact = [name for name in names if name not in (attention_costs.FULL, attention_costs.CAUSAL)]
     assert all([*rows] == inexact for rows in attention["errors"].values()) and len(attention["inputs"]) == 4
-
-
-def test_a_mask_costs_and_blocks_save(attention):
-    at = attention["lengths"].index(2048)
-    rows = attention["costs"]
-    assert min(rows["window by mask"]["ratio"][at]) > 1, "slower in each repetition"
-    assert max(rows["window in blocks"]["ratio"][at]) < 0.5
-    assert rows["window by mask"]["million FLOPs"] == rows["fused kernel"]["million FLOPs"]
-    assert rows["window by mask"]["cheaper from"] == [None] * 3
-
-
-def test_what_is_exact_has_no_error(attention):
-    for rows in attention["errors"].values():
-        assert max(rows["explicit table"]["error"] + rows["online softmax"]["error"]) < 1e-6
-        assert rows["window by mask"]["error"] == rows["window in blocks"]["error"]
-        assert all(error > 0.1 for row in rows.values() for error in row["plain mean"])
 
 
 @pytest.fixture
@@ -410,40 +399,6 @@ def test_a_way_is_cheaper_from_where_it_stays_below_the_kernel(ratios, length):
     assert attention_costs.cheaper_from([256, 512, 1024], ratios) == length
 
 
-@pytest.mark.parametrize("script", [families, noise, parts_replaced, scaling_law])
-def test_a_record_of_lesson_16_is_complete(script):
-    """A row for each seed of each model, and no other: what the command writes, whole."""
-    record = json.loads((FOLDER / f"{script.__name__.split('.')[1]}.json").read_text(encoding="utf-8"))
-    assert record["command"] == script.COMMAND and tuple(record["seeds"]) == script.SEEDS and "interim" not in record
-    assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
-    named = [*families.NAMES, *(f"prefix {share}" for share in families.SHARES)]
-    wanted = {
-        families: [(name,) for name in named],
-        noise: [(size,) for size in noise.SIZES],
-        parts_replaced: [(name,) for name in parts_replaced.CHANGES],
-        scaling_law: [(width, size) for width in scaling_law.WIDTHS for size in scaling_law.SIZES],
-    }[script]
-    keys = (
-        ("name",)
-        if script in (families, parts_replaced)
-        else ("width", "stories")
-        if script is scaling_law
-        else ("size",)
-    )
-    found = [(*(row[key] for key in keys), row["seed"]) for row in record["rows"]]
-    assert sorted(found) == sorted((*what, seed) for what in wanted for seed in script.SEEDS)
-    if "steps" in record:
-        assert (record["steps"], record["batch"]) == (script.STEPS, script.BATCH)
-    if "summary" in record:
-        assert record["summary"] == families.summary(record["rows"])
-
-
-def test_the_prefix_decides_who_sees_whom():
-    one_side, both_sides = families.prefix_mask(4, torch.tensor([0, 4]))[:, 0]
-    assert one_side.equal(torch.ones(4, 4, dtype=torch.bool).tril()) and both_sides.all()
-    assert families.prefix_mask(3, torch.tensor([2]))[0, 0].tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
-
-
 @pytest.mark.parametrize(("prefix", "changed"), [(0, 3), (4, 0), (6, 0)])
 def test_a_later_word_reaches_earlier_places_through_the_prefix_alone(prefix, changed):
     torch.manual_seed(0)
@@ -455,56 +410,35 @@ def test_a_later_word_reaches_earlier_places_through_the_prefix_alone(prefix, ch
     assert moved.tolist() == [False] * changed + [True] * (6 - changed)
 
 
-def test_words_are_hidden_as_bert_hides_them():
-    """15 % of the words, of which 80 % are masked, 10 % replaced and 10 % kept: within four standard deviations."""
-    draw, count = torch.Generator().manual_seed(0), 400_000
-    tokens = torch.randint(3, 600, (4, count // 4), generator=draw)
-    tokens[0, :1000] = families.PAD
-    tokens[0, 1000:2000] = families.END
-    hidden, labels = families.hide_words(tokens, families.MASK, families.WORDS, draw)
+def test_no_special_token_is_hidden_or_asked_for():
+    tokens = torch.randint(3, 600, (4, 1000), generator=torch.Generator().manual_seed(0))
+    tokens[0, :400], tokens[0, 400:800] = families.PAD, families.END
+    hidden, labels = families.hide_words(tokens, families.MASK, families.WORDS, torch.Generator().manual_seed(0))
     chosen = labels > 0
-    assert not chosen[0, :2000].any() and labels[chosen].equal(tokens[chosen]), "no special token is asked for"
-    assert hidden[~chosen].equal(tokens[~chosen])
-    share, n = chosen.sum().item() / (count - 2000), chosen.sum().item()
-    assert share == pytest.approx(0.15, abs=4 * (0.15 * 0.85 / count) ** 0.5)
-    kept = (hidden == tokens)[chosen].sum().item() / n
-    assert (hidden == families.MASK)[chosen].sum().item() / n == pytest.approx(0.8, abs=4 * (0.16 / n) ** 0.5)
-    assert kept == pytest.approx(0.1 * (1 + 1 / 600), abs=4 * (0.09 / n) ** 0.5), "some draws hit the word itself"
-    assert hidden.min() >= 0 and (hidden[chosen & (hidden != families.MASK)] < families.WORDS).all()
-
-
-def joined(source: list[int], target: list[int]) -> list[int]:
-    """The text that input and target stand for: each sentinel gives way to what follows it in the other."""
-    spans: dict[int, list[int]] = {}
-    for token in target:
-        if token in families.SENTINELS:
-            last = spans.setdefault(token, [])
-        else:
-            last.append(token)
-    return [word for token in source for word in spans.get(token, [token])]
+    assert chosen.any() and not chosen[0, :800].any() and labels[chosen].equal(tokens[chosen])
+    assert hidden[~chosen].equal(tokens[~chosen]) and hidden.min() >= 0
+    assert (hidden[chosen & (hidden != families.MASK)] < families.WORDS).all()
 
 
 @pytest.mark.parametrize("share", [0.15, 0.5, 0.7])
-def test_cut_spans_can_be_put_back(share):
+def test_so_many_words_are_cut_and_no_two_spans_touch(share):
     random = Random(0)
-    for length in [2, 3, *(random.randrange(4, 80) for _ in range(300))]:
+    for length in [2, 3, *(random.randrange(4, 80) for _ in range(100))]:
         tokens = [random.randrange(4, families.WORDS) for _ in range(length)]
         source, target = families.cut_spans(tokens, families.SENTINELS, random, share)
         sentinels = [token for token in source if token in families.SENTINELS]
-        assert joined(source, target) == tokens
         assert sentinels == [token for token in target if token in families.SENTINELS] == sorted({*sentinels})
-        assert len(target) - len(sentinels) == max(1, round(share * length)), "so many words were cut"
+        assert len(target) - len(sentinels) == max(1, round(share * length))
         assert not any(a in families.SENTINELS and b in families.SENTINELS for a, b in pairwise(source))
 
 
 class Knows(torch.nn.Module):
     """Writes the headlines of the test stories, or all but the last word of each second one."""
 
-    def __init__(self, mistakes: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         _, articles, headlines = families.stories("test")
         self.texts = {tuple(a): [*h, families.END] for a, h in zip(articles, headlines, strict=True)}
-        self.mistakes = mistakes
 
     def forward(self, tokens, prefix):
         logits = torch.zeros(*tokens.shape, families.VOCABULARY)
@@ -512,15 +446,13 @@ class Knows(torch.nn.Module):
             start = row.index(families.START)
             text = self.texts[tuple(row[:start])]
             for place, token in enumerate(text[: tokens.shape[1] - start]):
-                wrong = self.mistakes and i % 2 and place == len(text) - 2
-                logits[i, start + place, 4 if wrong else token] = 1
+                logits[i, start + place, 4 if i % 2 and place == len(text) - 2 else token] = 1
         return logits
 
 
-@pytest.mark.parametrize(("mistakes", "share"), [(False, 1.0), (True, 0.5)])
-def test_headlines_that_are_right_to_the_last_word_count(mistakes, share):
-    """So that the 0 of a model is its own: one that knows them has 1."""
-    assert families.headlines(Knows(mistakes), 0.0, 20) == share
+def test_headlines_that_are_right_to_the_last_word_count():
+    """So that the 0 of a model is its own."""
+    assert families.headlines(Knows(), 0.0, 20) == 0.5
 
 
 def test_labels_are_the_next_tokens():
@@ -534,28 +466,9 @@ def test_labels_are_the_next_tokens():
 def test_each_family_is_trained_and_asked(name, monkeypatch):
     monkeypatch.setattr(families, "BATCH", 4)
     row = families.run(name, 0, steps=2, tested=4)
-    recorded = next(r for r in json.loads((FOLDER / "families.json").read_text())["rows"] if r["name"] == name)
+    recorded = next(r for r in record_of("families")["rows"] if r["name"] == name)
     assert row.keys() == recorded.keys() and row.get("parameters") == recorded.get("parameters")
     assert all(0 <= row[key] <= 1 for key in row.keys() & {"fill in", "classify", "headlines"})
-
-
-def test_an_encoder_decoder_has_15_percent_more_parameters_than_a_stack():
-    rows = json.loads((FOLDER / "families.json").read_text())["rows"]
-    found = {row["name"]: row["parameters"] for row in rows if "parameters" in row}
-    assert {found.pop(name) for name in [*found] if name.startswith("encoder-decoder")} == {1_005_568}
-    assert {*found.values()} == {872_704} and pytest.approx(1.15, abs=0.005) == 1_005_568 / 872_704
-
-
-@pytest.mark.slow
-def test_the_noise_is_that_of_the_record():
-    record = {(row["size"], row["seed"]): row for row in json.loads((FOLDER / "noise.json").read_text())["rows"]}
-    few = noise.measured(0.0, 0, count=20), noise.measured(0.8, 0, count=20)
-    assert few[0]["exact"] > 0.8 > 0.2 > few[1]["exact"] and few[0]["nats"] < 0.1 < 1 < few[1]["nats"]
-    for seed in noise.SEEDS:  # smooth in nats, a cliff in whole headlines, which the share of tokens foretells
-        nats = [record[size, seed]["nats"] for size in noise.SIZES]
-        assert nats[2:] == sorted(nats[2:])
-        for size in noise.SIZES:
-            assert record[size, seed]["exact"] == pytest.approx(record[size, seed]["p to the n"], abs=0.08)
 
 
 def test_noise_is_measured_in_standard_deviations_of_each_matrix():
@@ -565,20 +478,6 @@ def test_noise_is_measured_in_standard_deviations_of_each_matrix():
     for name, value in model.state_dict().items():
         difference = (value - before[name]).std() / before[name].std() if before[name].dim() == 2 else None
         assert difference == pytest.approx(0.5, rel=0.02) if difference else value.equal(before[name])
-
-
-def test_rotation_is_llamas():
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    q, k = torch.randn(2, 2, 4, 9, 16, generator=torch.Generator().manual_seed(0))
-    config = LlamaConfig(hidden_size=64, num_attention_heads=4, head_dim=16)
-    theirs = apply_rotary_pos_emb(q, k, *LlamaRotaryEmbedding(config)(q, torch.arange(9)[None]))
-    for x, wanted in zip((q, k), theirs, strict=True):
-        assert torch.allclose(parts_replaced.rotate(x), wanted, atol=1e-5)
-        in_pairs = parts_replaced.rotate(torch.cat([x[..., ::2], x[..., 1::2]], -1))  # the paper's order of entries
-        assert not torch.allclose(in_pairs, wanted, atol=1e-1)
 
 
 @pytest.mark.parametrize("heads", [4, 8, 12])
@@ -627,33 +526,11 @@ def test_each_part_is_replaced_in_a_model_that_sees_no_later_word(name):
     ],
 )
 def test_parts_differ_by_so_many_parameters(name, difference):
-    rows = json.loads((FOLDER / "parts_replaced.json").read_text())["rows"]
+    rows = record_of("parts_replaced")["rows"]
     found = {row["name"]: row for row in rows}
     assert found[name]["parameters"] - found["as in 2017, pre-norm"]["parameters"] == difference
     heads = parts_replaced.CHANGES[name].get("kv_heads", 4)
     assert found[name]["cache"] == 2 * 3 * heads * 16 * 4, "keys and values, 3 layers, 16 wide, 4 bytes"
-
-
-@pytest.mark.slow
-def test_a_replaced_part_is_trained_and_measured(monkeypatch):
-    monkeypatch.setattr(parts_replaced, "BATCH", 4)
-    row = parts_replaced.run("as in Llama", 0, steps=2, tested=4)
-    recorded = next(
-        r for r in json.loads((FOLDER / "parts_replaced.json").read_text())["rows"] if r["name"] == row["name"]
-    )
-    assert row.keys() == recorded.keys() and row["parameters"] == recorded["parameters"]
-    assert row["nats"] > recorded["nats"], "two steps teach less"
-
-
-def test_a_law_that_is_known_is_found_again():
-    n, d = (x.ravel() for x in np.meshgrid(np.geomspace(3e3, 9e4, 8), np.geomspace(4e3, 2.4e5, 4)))
-    law = {"E": 0.6, "A": 900.0, "alpha": 0.8, "B": 400.0, "beta": 0.7}
-    found = scaling_law.fit(n, d, np.exp(scaling_law.logarithm(law, n, d)))
-    for key, value in law.items():
-        assert found[key] == pytest.approx(value, rel=0.02), key
-    assert found["largest error"] < 1e-3
-    broken = scaling_law.fit(n, d, np.where(n < 5e3, 1.3, 1.0) * np.exp(scaling_law.logarithm(law, n, d)))
-    assert broken["largest error"] > 0.01, "what is no such law is told"
 
 
 def test_the_cheapest_cells_are_those_that_none_beats_for_less():
@@ -681,7 +558,7 @@ def test_parameters_are_counted_with_and_without_the_table():
 
 @pytest.mark.slow
 def test_the_law_is_that_of_its_runs(monkeypatch):
-    record = json.loads((FOLDER / "scaling_law.json").read_text(encoding="utf-8"))
+    record = record_of("scaling_law")
     monkeypatch.setattr(scaling_law, "RESAMPLED", 2)
     assert record["frontier"] == scaling_law.frontier(record["rows"])
     assert record["parameters"] == {str(width): scaling_law.counted(width) for width in scaling_law.WIDTHS}
@@ -693,13 +570,3 @@ def test_the_law_is_that_of_its_runs(monkeypatch):
         for key in ("E", "alpha", "beta"):
             low, high = recorded[f"{key} 95 %"]
             assert low <= recorded[key] <= high, (way, key)
-
-
-@pytest.mark.slow
-def test_a_run_of_the_scaling_law_is_looked_at_ten_times():
-    row = scaling_law.run(4, 100, 0, steps=10, dev=4)
-    assert 1 <= row["look"] <= scaling_law.LOOKS and row["loss"] < 7
-    assert row["tokens"] == sum(
-        len(scaling_law.stories("train")[1][i]) - 1
-        for i in torch.randperm(20_000, generator=torch.Generator().manual_seed(0))[:100].tolist()
-    )

@@ -22,9 +22,9 @@ from nbformat import NotebookNode
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.proof.cells import code, code_cells, notebook, read
-from tests.proof.environment import ROOT, UV
-from tests.proof.stamp import is_setup, setup_source, stamp
+from tests import ROOT, UV
+from tests.lessons.stamp import is_setup, setup_source, stamp
+from tests.nbclaims.cells import code, code_cells, notebook, read
 from tests.times import HUNG
 from tfm_lib.show.live import VIEW
 

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.proof.environment import ROOT, why_not_compared
+from tests import ROOT
+from tests.nbclaims.environment import why_not_compared
 
 COMMANDS = [
     "ruff check",

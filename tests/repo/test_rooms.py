@@ -28,7 +28,6 @@ LONGER = {
     "beam": "its cache and its search are read together",
     "decoding": "greedy, sampling and the cache are read together",
     "model": "one path from configuration to logits",
-    "cli": "every command and its options",
     "training": "the loop, and all that makes it stop and go on",
     "workers": "torchrun's failures are told in a line, which takes a fifth of it",
     "newsroom": "every rule of the language in one place",

@@ -123,7 +123,7 @@ def opened(browser: Any, folder: Path, live: Live, viewport: dict = LAPTOP, sche
     page_file, complaints, asked = write_page(folder, live), list[str](), list[str]()
     with browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce") as context:
         context.on("weberror", lambda error: complaints.append(str(error.error)))
-        context.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         context.on("request", lambda request: asked.append(request.url))
         page = context.new_page()
         page.goto(page_file.as_uri())

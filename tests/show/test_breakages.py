@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import broken_machine
+from benchmarks.start_here import broken_machine
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.lessons import course_file
 from tfm_lib.model import Transformer, TransformerConfig
@@ -30,10 +30,10 @@ def logits(model: Transformer, *off: str, src: torch.Tensor = SRC, tgt: torch.Te
 
 
 def test_each_part_changes_what_comes_out_and_is_there_again(model):
-    whole = logits(model)
+    healthy = logits(model)
     for off in (*PARTS, *layer_names(model), *head_names(model)):
-        assert not torch.allclose(logits(model, off), whole, atol=1e-4), off
-        assert torch.equal(logits(model), whole), off
+        assert not torch.allclose(logits(model, off), healthy, atol=1e-4), off
+        assert torch.equal(logits(model), healthy), off
     assert len(layer_names(model)) == 4 and len(head_names(model)) == 6 * 3
 
 

@@ -3,9 +3,6 @@
 import pytest
 import torch
 
-from tests.ask.test_quiz import bundles
-from tests.proof import outputs
-from tests.show.controls import CONTROLS
 from tfm_lib.data.newsroom import EVENTS, make_newsroom, read_slots
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.live import ON_PAGES
@@ -25,16 +22,15 @@ def shipped():
 @pytest.mark.parametrize("strangers", [False, True])
 def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(strangers):
     newsroom = make_newsroom(0)
-    told = {story.article: story for story in (newsroom.unseen_names if strangers else newsroom.test)}
+    stories = {story.article: story for story in (newsroom.unseen_names if strangers else newsroom.test)}
     assert list(ready_stories(strangers)) == list(EVENTS)
     for event, text in ready_stories(strangers).items():
-        story = told[text]
+        story = stories[text]
         assert story.event == event and read_slots(story.summary, event) == story.slots
         for slot, names in zip(("who", "where", "when", "how_many"), KINDS.values(), strict=True):
-            told_at = {text.lower().find(name.lower()): name for name in sorted(names, key=len)}  # of "six", "sixty"
-            first = told_at[min(place for place in told_at if place >= 0)]
-            own = first.lower().split()[-1]
-            assert DIGITS.get(own, own) == story.slots[slot]
+            places = {text.lower().find(name.lower()): name for name in sorted(names, key=len)}  # of "six", "sixty"
+            word = places[min(place for place in places if place >= 0)].lower().split()[-1]
+            assert DIGITS.get(word, word) == story.slots[slot]
 
 
 def test_the_tokens_of_a_story_are_those_that_the_vocabulary_reads(shipped):
@@ -47,26 +43,26 @@ def test_the_tokens_of_a_story_are_those_that_the_vocabulary_reads(shipped):
 
 
 @pytest.mark.parametrize(
-    ("summary", "said"),
+    ("summary", "sentence"),
     [
         ("flood displaces 14 residents in tampa", ""),
         ("flood displaces 15 residents in oslo on monday , says flood", " The story has no “15”, “oslo”, “monday”."),
         ("weber adopts 14 dogs , says weber", " The story has no “weber”."),
     ],
 )
-def test_names_days_and_numbers_that_the_story_lacks_are_said(summary, said):
-    assert not_in_story(STORY, summary.split()) == said
+def test_names_days_and_numbers_that_the_story_lacks_are_said(summary, sentence):
+    assert not_in_story(STORY, summary.split()) == sentence
 
 
 def test_the_control_opens_with_the_words_that_are_written(shipped):
     model, vocabulary = shipped
     src = torch.tensor([vocabulary.encode(STORY)])
-    own = greedy(model, src, MOST_TOKENS)[0].tolist()
-    words, chance = vocabulary.pieces(own), token_log_probs(model, src, torch.tensor([own[:3]])).sum().exp()
+    ids = greedy(model, src, MOST_TOKENS)[0].tolist()
+    words, chance = vocabulary.pieces(ids), token_log_probs(model, src, torch.tensor([ids[:3]])).sum().exp()
     shown = repr(decoding_control(model, vocabulary, STORY, " ".join(words[:3])))
     assert shown.startswith(f"Word 4: likeliest is “{words[3]}” with ")
     assert f"Written: 3 words, with a probability of {100 * chance:.1f} %. By itself" in shown
-    assert f"By itself the model would write {len(own) - 3} more." in shown
+    assert f"By itself the model would write {len(ids) - 3} more." in shown
 
 
 def test_a_text_without_an_end_stops_at_the_most_tokens(shipped):
@@ -76,38 +72,17 @@ def test_a_text_without_an_end_stops_at_the_most_tokens(shipped):
     assert go_on(model, src, (word,) * MOST_TOKENS)[2] == []
 
 
-@pytest.mark.parametrize(
-    ("story", "written", "message"),
-    [
-        ("fire " * 73, "", "story has 73 tokens; the model reads 1 to 72"),
-        (" ", "", "story has 0 tokens"),
-        ("", "fire " * MOST_TOKENS, f"written has {MOST_TOKENS} tokens; a summary has at most {MOST_TOKENS}"),
-    ],
-)
-def test_too_long_is_refused(shipped, story, written, message):
-    with pytest.raises(ValueError, match=message):
-        decoding_control(*shipped, story, written)
+def test_the_longest_are_not_refused(shipped):
     decoding_control(*shipped, "fire " * 72, "fire " * (MOST_TOKENS - 1))
 
 
 def test_two_models_of_a_readers_own_go_to_the_browser_under_two_names(shipped):
-    own = []
-    for copying in (False, True):
-        model, vocabulary = newsroom_model(copying=copying)
-        with torch.no_grad():
+    pairs = [newsroom_model(copying=copying) for copying in (False, True)]
+    with torch.no_grad():
+        for model, _ in pairs:
             next(model.parameters())[0, 0] += 1
-        own.append((model, vocabulary))
-    live = two_summarizers(*own)
+    live = two_summarizers(*pairs)
     assert {*live.widget.weights} == {"plain", "copying"} == {live.widget.data[role] for role in ("plain", "copying")}
     assert ON_PAGES not in live.data  # pages don't have them
     live = two_summarizers(shipped, newsroom_model(copying=True))
     assert live.data[ON_PAGES]["weights"] == ["newsroom", "newsroom_copying"]
-
-
-@pytest.mark.parametrize("name", ["attention_control", "decoding_control", "two_summarizers"])
-def test_the_stored_form_is_the_picture_with_its_words(name):
-    live = CONTROLS[name]()
-    [shown] = bundles(live)
-    stored, _ = outputs.clean([shown])
-    assert stored.metadata["image/png"]["alt"] == stored.data["text/plain"] == repr(live)
-    assert CONTROLS[name]().data["image/png"] == live.data["image/png"]  # the same in every run

@@ -1,8 +1,4 @@
-"""Exercises that check themselves. In a lesson:
-
-    from tfm_lib.ask.checks import check
-
-    check("attention.scaled", my_function)     # not attempted yet, not right yet (and why), or right
+"""Exercises that check themselves: `check("attention.scaled", my_function)` says whether it is right, and why not.
 
 `exercises/` holds a table a lesson, in the form that `exercise.py` describes. `running.py` tries an answer out,
 whatever it does; `comparing.py` says how a result differs from the expected one; `verdict.py` judges.

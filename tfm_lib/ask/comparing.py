@@ -9,6 +9,10 @@ import torch
 from torch import Tensor, nn
 
 MOST = 300  # characters of a value that a line shows
+NAMES = {  # of types
+    "NoneType": "None", "str": "a string", "bool": "True or False", "dict": "a dictionary", "int": "an integer",
+    "ndarray": "an array of numpy", "float": "a number", "function": "a function", "type": "a class",
+}  # fmt: skip
 
 
 def difference(expected: Any, came: Any, tolerance: float) -> str | None:
@@ -37,18 +41,9 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
             return None if came == expected else "The number differs."
         close = math.isclose(came, expected, rel_tol=tolerance, abs_tol=tolerance * _zero(abs(float(expected))))
         return None if close or (math.isnan(came) and math.isnan(expected)) else "The number differs."
-    if isinstance(expected, tuple | list):
-        if not isinstance(came, tuple | list):
-            return f"What came is {kind(came)}, and {kind(expected)} of {len(expected)} is wanted."
-        if len(came) != len(expected):
-            return f"What came has {len(came)} entries, and should have {len(expected)}."
-        return _first(enumerate(expected), came, tolerance)
-    if isinstance(expected, dict):
-        if not isinstance(came, dict):
-            return f"What came is {kind(came)}, and a dictionary is wanted."
-        if came.keys() != expected.keys():
-            return f"The keys are {sorted(map(str, came))}, and should be {sorted(map(str, expected))}."
-        return _first(expected.items(), came, tolerance)
+    if isinstance(expected, tuple | list | dict):
+        found = ((name, difference(one, other, tolerance)) for name, one, other in _pairs(expected, came, "Entry"))
+        return _form(expected, came) or next((f"{name}: {what}" for name, what in found if what), None)
     if isinstance(expected, nn.Module) and type(came) is type(expected):
         return difference(dict(expected.state_dict()), dict(came.state_dict()), tolerance)
     return None if type(came) is type(expected) and came == expected else f"What came is {kind(came)}."
@@ -56,28 +51,38 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
 
 def first_difference(expected: Any, came: Any, tolerance: float) -> tuple[str, Any, Any]:
     """Where two values differ first, and what stands there: in tuples and dictionaries, the entry and its name."""
-    pairs: list[tuple[str, Any, Any]] = []
-    if isinstance(expected, tuple | list) and isinstance(came, tuple | list) and len(came) == len(expected):
-        pairs = [(f"entry {n}: ", *both) for n, both in enumerate(zip(expected, came, strict=True))]
-    elif isinstance(expected, dict) and isinstance(came, dict) and came.keys() == expected.keys():
-        pairs = [(f"{key}: ", value, came[key]) for key, value in expected.items()]
-    for where, value, other in pairs:
+    for name, value, other in _pairs(expected, came, "entry"):
         if difference(value, other, tolerance) and not isinstance(value, int | float | str):
             deeper, value, other = first_difference(value, other, tolerance)
-            return where + deeper, value, other
+            return f"{name}: {deeper}", value, other
     return "", expected, came
+
+
+def _form(expected: Any, came: Any) -> str | None:
+    """What is wrong with what came as a list, tuple or dictionary, whatever is in it."""
+    if isinstance(expected, dict):
+        if not isinstance(came, dict):
+            return f"What came is {kind(came)}, and a dictionary is wanted."
+        keys = [sorted(map(str, value)) for value in (came, expected)]
+        return None if came.keys() == expected.keys() else f"The keys are {keys[0]}, and should be {keys[1]}."
+    if not isinstance(came, tuple | list):
+        return f"What came is {kind(came)}, and {kind(expected)} of {len(expected)} is wanted."
+    lengths = f"What came has {len(came)} entries, and should have {len(expected)}."
+    return None if len(came) == len(expected) else lengths
+
+
+def _pairs(expected: Any, came: Any, entry: str) -> list[tuple[str, Any, Any]]:
+    """The entries of two lists, tuples or dictionaries of one form, by name; none of other values."""
+    if not isinstance(expected, tuple | list | dict) or _form(expected, came):
+        return []
+    if isinstance(expected, dict):
+        return [(str(key), value, came[key]) for key, value in expected.items()]
+    return [(f"{entry} {place}", *both) for place, both in enumerate(zip(expected, came, strict=True))]
 
 
 def _zero(size: float) -> float:
     """What a difference is measured by besides the expected value: 1 where that is zero, or zero but for rounding."""
     return 1.0 if size < 1e-12 else 0.0
-
-
-def _first(wanted: Any, came: Any, tolerance: float) -> str | None:
-    for key, value in wanted:
-        if found := difference(value, came[key], tolerance):
-            return f"{f'Entry {key}' if isinstance(key, int) else key}: {found}"
-    return None
 
 
 def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
@@ -105,15 +110,7 @@ def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
 def kind(value: Any) -> str:
     """What a value is, in a reader's words."""
     name = type(value).__name__
-    words = {
-        "NoneType": "None",
-        "str": "a string",
-        "bool": "True or False",
-        "dict": "a dictionary",
-        "int": "an integer",
-    }
-    words |= {"ndarray": "an array of numpy", "float": "a number", "function": "a function", "type": "a class"}
-    return words.get(name) or (f"an {name}" if name[0].lower() in "aeiou" else f"a {name}")
+    return NAMES.get(name) or (f"an {name}" if name[0].lower() in "aeiou" else f"a {name}")
 
 
 def _name(dtype: torch.dtype) -> str:

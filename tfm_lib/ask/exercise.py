@@ -26,20 +26,31 @@ class Draw:
         return torch.randint(low, high, shape, generator=self.generator)
 
 
+def _call(answer: Callable, **inputs: Any) -> Any:
+    """By name, or by position where a learner has renamed the arguments."""
+    try:
+        inspect.signature(answer).bind(**inputs)
+    except (TypeError, ValueError):
+        return answer(*inputs.values())
+    return answer(**inputs)
+
+
 @dataclass
 class Exercise:
     """What `check` knows of an exercise. `exercise` makes one of a reference; `mistake` adds a mistake."""
 
-    reference: Callable
+    reference: Callable  # does what is asked
     right: str  # why it matters, one sentence, for those who got it right
     difficulty: int  # 1, a warm-up, to 5
-    minutes: int
-    trains: str
-    cases: Callable[[Draw], Iterator[Inputs]] | None  # None: the answer is a value, not a function
-    call: Callable  # how to use an answer: call(answer, **inputs)
-    tolerance: float
-    without: tuple[str, ...]
-    most_calls: int | None
+    minutes: int  # thinking included
+    trains: str  # what it is good for, a few words
+    # Yields inputs by name, the smallest ones first, since a diagnosis shows them. Without it the reference takes no
+    # arguments, and the answer is a value, not a function: a prediction, a number that explains.
+    cases: Callable[[Draw], Iterator[Inputs]] | None = None
+    call: Callable = _call  # call(answer, **inputs), where an answer is used in another way, as a class is
+    tolerance: float = 1e-4  # how far numbers may be off, relative to the expected ones (see `comparing.difference`)
+    without: tuple[str, ...] = ()  # names of torch's functions that an answer has to do without, such as "tril"
+    most_calls: int | None = None  # of torch's functions
     mistakes: list[Callable] = field(default_factory=list)
 
     @property
@@ -57,44 +68,6 @@ class Exercise:
         return list(self.cases(Draw())) if self.cases else [{}]
 
 
-def _call(answer: Callable, **inputs: Any) -> Any:
-    """By name, or by position where a learner has renamed the arguments."""
-    try:
-        inspect.signature(answer).bind(**inputs)
-    except (TypeError, ValueError):
-        return answer(*inputs.values())
-    return answer(**inputs)
-
-
-def exercise(
-    *,
-    right: str,
-    difficulty: int,
-    minutes: int,
-    trains: str,
-    cases: Callable[[Draw], Iterator[Inputs]] | None = None,
-    call: Callable = _call,
-    tolerance: float = 1e-4,
-    without: tuple[str, ...] = (),
-    most_calls: int | None = None,
-) -> Callable[[Callable], Exercise]:
-    """A decorator that makes an exercise of its reference, a function that does what is asked.
-
-    Args:
-        right: why it matters, one sentence, which a learner sees at the end.
-        difficulty: from 1, a warm-up, to 5.
-        minutes: how long it takes, thinking included.
-        trains: what it is good for, a few words.
-        cases: yields inputs by name, the smallest ones first, since a diagnosis shows them. Without it the reference
-            takes no arguments, and the answer is a value: a prediction, a number that explains.
-        call: `call(answer, **inputs)`, where an answer is used in another way than `answer(**inputs)`, as a class is.
-        tolerance: how far numbers may be off, relative to the expected ones (see `comparing.difference`).
-        without: names of torch's functions that an answer has to do without, such as "tril".
-        most_calls: how many calls of torch's functions an answer may make, at most.
-    """
-
-    def make(reference: Callable) -> Exercise:
-        limits = (tolerance, tuple(without), most_calls)
-        return Exercise(reference, right, difficulty, minutes, trains, cases, call, *limits)
-
-    return make
+def exercise(**about: Any) -> Callable[[Callable], Exercise]:
+    """A decorator that makes an exercise of its reference; `about` are the fields of `Exercise`."""
+    return lambda reference: Exercise(reference, **about)

@@ -2,12 +2,8 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tfm_lib.ask.questions import Lesson, Question, to_html
-
-if TYPE_CHECKING:  # loads only where a deck is made
-    import genanki
+from tfm_lib.ask.questions import Lesson, to_html
 
 DECK = "The encoder-decoder Transformer"
 CSS = """
@@ -22,7 +18,7 @@ def write_deck(path: Path, lessons: list[Lesson]) -> int:
     Cards are known by question and lesson: importing a newer deck changes answers and keeps what Anki has learned
     about the reader.
     """
-    import genanki
+    import genanki  # loads only where a deck is made
 
     sides = {"qfmt": '<div class="question">{{Question}}</div>', "afmt": "{{FrontSide}}<hr id=answer>{{Answer}}"}
     model = genanki.Model(
@@ -32,24 +28,16 @@ def write_deck(path: Path, lessons: list[Lesson]) -> int:
         templates=[{"name": "Card", **sides}],
         css=CSS,
     )
-    decks = [_deck(lesson, model) for lesson in lessons]
+    decks = []
+    for lesson in lessons:
+        decks.append(deck := genanki.Deck(_number(DECK, lesson.name), f"{DECK}::{lesson.title}"))
+        for place, asked in enumerate(lesson.questions):
+            fields = [to_html(asked.question), to_html(asked.answer)]
+            tags = [lesson.name, "second_reading" if asked.deeper else "spine"]
+            guid = hashlib.sha256(f"{asked.lesson}\n{asked.question}".encode()).hexdigest()[:20]
+            deck.add_note(genanki.Note(model, fields, tags=tags, guid=guid, due=place))
     genanki.Package(decks).write_to_file(path)
     return sum(len(deck.notes) for deck in decks)
-
-
-def _deck(lesson: Lesson, model: "genanki.Model") -> "genanki.Deck":
-    import genanki
-
-    deck = genanki.Deck(_number(DECK, lesson.name), f"{DECK}::{lesson.title}")
-    for place, asked in enumerate(lesson.questions):
-        fields = [to_html(asked.question), to_html(asked.answer)]
-        tags = [lesson.name, "second_reading" if asked.deeper else "spine"]
-        deck.add_note(genanki.Note(model, fields, tags=tags, guid=_guid(asked), due=place))
-    return deck
-
-
-def _guid(asked: Question) -> str:
-    return hashlib.sha256(f"{asked.lesson}\n{asked.question}".encode()).hexdigest()[:20]
 
 
 def _number(*names: str) -> int:

@@ -34,14 +34,13 @@ def score(model: nn.Module, stories: int = 500) -> float:
     right = _right(write, examples)
     model.train(was_training)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    beside = _right(lambda src, length: greedy(shipped, src, length), examples)
-    theirs = sum(parameter.numel() for parameter in shipped.parameters())
+    shipped_right = _right(lambda src, length: greedy(shipped, src, length), examples)
+    shipped_parameters = sum(parameter.numel() for parameter in shipped.parameters())
     print(f"your own model: {right / stories:6.1%} of {stories} headlines, {parameters:,} parameters")
-    print(f"the shipped one:{beside / stories:6.1%}, {theirs:,} parameters")
-    progress_file.record_own(
-        progress_file.path(progress_file.OWN),
-        right=right, of=stories, parameters=parameters, shipped_right=beside, shipped_parameters=theirs,
-    )  # fmt: skip
+    print(f"the shipped one:{shipped_right / stories:6.1%}, {shipped_parameters:,} parameters")
+    score = {"right": right, "of": stories, "parameters": parameters}
+    score |= {"shipped_right": shipped_right, "shipped_parameters": shipped_parameters}
+    progress_file.record_own(progress_file.path(progress_file.OWN), **score)
     return right / stories
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tfm_lib.ask import progress_file
-from tfm_lib.ask.headings import headings
+from tfm_lib.ask.headings import Heading, headings
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.ask.telling import SIGNS, Line, Piece, tell
 from tfm_lib.lessons import LESSONS, Lesson
@@ -13,45 +13,53 @@ def progress(folder: Path | None = None) -> None:
     """Shows how far you are: a line a lesson, and each exercise of the lessons of which one was tried.
 
     Of the questions it says how many you answered, once there is one, and of a model of your own, which
-    `tfm_lib.ask.own_model.score` has scored, how well it writes.
-
-    Args:
-        folder: where the notebooks lie; the folder of this notebook if it is not given.
+    `tfm_lib.ask.own_model.score` has scored, how well it writes. folder: that of the notebooks, if it is another one.
     """
-    kept, chosen, owned = (
-        progress_file.path(name) if folder is None else folder / name
-        for name in (progress_file.FILE, progress_file.QUIZZES, progress_file.OWN)
-    )
+
+    def file(name: str) -> Path | None:
+        return progress_file.path(name) if folder is None else folder / name
+
     try:
-        states, answers = progress_file.load(kept), progress_file.load_answers(chosen)
-        own = progress_file.load_own(owned)
+        states = progress_file.load(file(progress_file.FILE))
+        answers = progress_file.load_answers(file(progress_file.QUIZZES))
+        score = progress_file.load_own(file(progress_file.OWN))
     except OSError as error:
         print(f"Your progress could not be read, so all is shown as open: {error}")
-        states, answers, own = {}, {}, {}
-    signs = (Piece(f"{SIGNS[state]} ", state) for state in ("right", "wrong", "open"))
-    said = ("right   ", "tried   ", "open   (once you try one, its lesson's exercises are listed)\n")
-    lines: list[Line] = [[part for pair in zip(signs, said, strict=True) for part in pair]]
-    every = {lesson.topic: list(headings(lesson.file).values()) for lesson in LESSONS}
-    for lesson in LESSONS:
-        all_of_it = every[lesson.topic]
-        right = [e for e in all_of_it if states.get(e.name) == "right"]
-        minutes = sum(e.minutes for e in all_of_it if e not in right)
-        left = f", {minutes} minutes left" if minutes else ""
-        told = [f"{len(right)} of {len(all_of_it)}{left}"] * bool(all_of_it) + _answered(lesson, answers)
-        if told:
-            lines.append([f"{lesson.number} {lesson.topic.replace('_', ' ')}: {'; '.join(told)}"])
-        for e in all_of_it if any(e.name in states for e in all_of_it) else ():
-            state = states.get(e.name, "open")
-            rest = f"{'':{60 - len(str(e))}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
-            lines.append(["  ", Piece(f"{SIGNS[state]} ", state), Piece(str(e), link=e.outside), rest])
-    for whose, start in (("your own model:", ""), ("the shipped one:", "shipped_")) if own else ():
-        share = f"{100 * own[start + 'right'] / own['of']:.1f} % of {own['of']} headlines"
-        lines.append([f"{whose:16} {share}, {own[start + 'parameters']:,} parameters"])
-    whole = [e for all_of_it in every.values() for e in all_of_it]
-    undone = [e for e in whole if states.get(e.name) != "right"]
-    counts = f"{len(whole) - len(undone)} solved, {len(undone)} open"
-    lines.append([f"\nall lessons: {counts}, {sum(e.minutes for e in undone):,} minutes left"])
+        states, answers, score = {}, {}, {}
+    legend = {
+        "right": "right   ",
+        "wrong": "tried   ",
+        "open": "open   (once you try one, its lesson's exercises are listed)\n",
+    }
+    lines: list[Line] = [
+        [part for state, words in legend.items() for part in (Piece(f"{SIGNS[state]} ", state), words)]
+    ]
+    every = {lesson: list(headings(lesson.file).values()) for lesson in LESSONS}
+    for lesson, exercises in every.items():
+        lines += _lesson_lines(lesson, exercises, states, answers)
+    for whose, start in (("your own model:", ""), ("the shipped one:", "shipped_")) if score else ():
+        share = f"{100 * score[start + 'right'] / score['of']:.1f} % of {score['of']} headlines"
+        lines.append([f"{whose:16} {share}, {score[start + 'parameters']:,} parameters"])
+    open_ones = [e for exercises in every.values() for e in exercises if states.get(e.name) != "right"]
+    counts = f"{sum(map(len, every.values())) - len(open_ones)} solved, {len(open_ones)} open"
+    lines.append([f"\nall lessons: {counts}, {sum(e.minutes for e in open_ones):,} minutes left"])
     tell(lines)
+
+
+def _lesson_lines(
+    lesson: Lesson, exercises: list[Heading], states: dict[str, str], answers: dict[str, dict[str, str]]
+) -> list[Line]:
+    """A line on a lesson, and one on each of its exercises where one was tried."""
+    right = [e for e in exercises if states.get(e.name) == "right"]
+    minutes = sum(e.minutes for e in exercises if e not in right)
+    left = f", {minutes} minutes left" if minutes else ""
+    counts = [f"{len(right)} of {len(exercises)}{left}"] * bool(exercises) + _answered(lesson, answers)
+    lines: list[Line] = [[f"{lesson.number} {lesson.topic.replace('_', ' ')}: {'; '.join(counts)}"]] * bool(counts)
+    for e in exercises if any(e.name in states for e in exercises) else ():
+        state = states.get(e.name, "open")
+        effort = f"{'':{60 - len(str(e))}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
+        lines.append(["  ", Piece(f"{SIGNS[state]} ", state), Piece(str(e), link=e.outside), effort])
+    return lines
 
 
 def _answered(lesson: Lesson, answers: dict[str, dict[str, str]]) -> list[str]:

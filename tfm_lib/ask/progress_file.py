@@ -20,11 +20,8 @@ def path(name: str = FILE) -> Path | None:
 
 
 def load(file: Path | None) -> dict[str, str]:
-    """The state of each exercise that was tried, "wrong" or "right", by its name.
-
-    A file that cannot be read is set aside under another name, and nothing in it is lost.
-    """
-    return dict(_read(file, lambda one: one in ("wrong", "right")))
+    """The state of each exercise that was tried, "wrong" or "right", by its name."""
+    return _read(file, lambda state: state in ("wrong", "right"))
 
 
 def record(file: Path | None, name: str, state: str) -> None:
@@ -40,11 +37,8 @@ def record(file: Path | None, name: str, state: str) -> None:
 
 
 def load_answers(file: Path | None) -> dict[str, dict[str, str]]:
-    """What was chosen in each quiz, by its name: the letters in their order, by the key of the question.
-
-    A file that cannot be read is set aside, as that of the exercises is.
-    """
-    return dict(_read(file, lambda one: isinstance(one, dict) and all(isinstance(x, str) for x in one.values())))
+    """What was chosen in each quiz, by its name: the letters in their order, by the key of the question."""
+    return _read(file, lambda quiz: isinstance(quiz, dict) and all(isinstance(x, str) for x in quiz.values()))
 
 
 def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> None:
@@ -54,12 +48,8 @@ def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> Non
 
 
 def load_own(file: Path | None) -> dict[str, int]:
-    """The best score of a model of one's own: headlines that are right, of how many, and the model's parameters.
-
-    Beside it stand those of the shipped model. Empty where there is none. A file that cannot be read is set aside, as
-    that of the exercises is.
-    """
-    return dict(_read(file, lambda one: isinstance(one, int)))
+    """The best score of a model of one's own, as `record_own` wrote it; empty where there is none."""
+    return _read(file, lambda number: isinstance(number, int))
 
 
 def record_own(file: Path | None, **score: int) -> None:
@@ -69,24 +59,24 @@ def record_own(file: Path | None, **score: int) -> None:
         _write(file, score)
 
 
-def _read(file: Path | None, sound: Callable[[Any], bool]) -> list[tuple[str, Any]]:
-    """The names and values that a file holds; where one is not sound, it is set aside."""
+def _read(file: Path | None, sound: Callable[[Any], bool]) -> dict[str, Any]:
+    """What a file holds. One with a value that is not sound is set aside under another name, and nothing is lost."""
     if file is None or not file.exists():
-        return []
+        return {}
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(kept, dict) or not all(map(sound, kept.values())):
-            raise ValueError
+        values = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(values, dict) and all(map(sound, values.values())):
+            return values
     except ValueError:
-        aside = next(p for n in range(1, 10**6) if not (p := file.with_suffix(f".unreadable{n}.json")).exists())
-        file.rename(aside)
-        print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
-        return []
-    return list(kept.items())
+        pass
+    aside = next(p for n in range(1, 10**6) if not (p := file.with_suffix(f".unreadable{n}.json")).exists())
+    file.rename(aside)
+    print(f"{file.name} could not be read. It is kept as {aside.name}, and a new one is begun.")
+    return {}
 
 
-def _write(file: Path, kept: dict[str, Any]) -> None:
+def _write(file: Path, values: dict[str, Any]) -> None:
     try:
-        write_whole(file, (json.dumps(kept, indent=1, sort_keys=True) + "\n").encode())
+        write_whole(file, (json.dumps(values, indent=1, sort_keys=True) + "\n").encode())
     except OSError as error:
         print(f"Your progress could not be kept: {error}")

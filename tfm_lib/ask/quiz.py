@@ -30,10 +30,10 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
     if not opening:
         closing = f"Quiz: {number}. Run this cell to choose; without a kernel, read them below."
         return Live(widget, {**shown, "text/plain": closing})
-    said, run = f"Read or skip? {number}, which return at the end with their answers.", "Run this cell to choose."
+    words, how = f"Read or skip? {number}, which return at the end with their answers.", "Run this cell to choose."
     bare = "\n".join(f"{n}. {one.question}" for n, one in enumerate(questions, start=1))
-    read = f'{said} <span class="knob">{run}</span>\n\n{bare}'  # on paper there is nothing to run
-    return Live(widget, {**shown, "text/plain": f"{said} {run}", "text/markdown": read})
+    read = f'{words} <span class="knob">{how}</span>\n\n{bare}'  # on paper there is nothing to run
+    return Live(widget, {**shown, "text/plain": f"{words} {how}", "text/markdown": read})
 
 
 def quiz_data(lesson: str, part: str) -> dict[str, Any]:

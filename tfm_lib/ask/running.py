@@ -70,8 +70,6 @@ def outcome(exercise: Exercise, answer: Any, inputs: Inputs) -> Outcome:
     try:
         with calls:
             value = exercise.call(answer, **given)
-    except Exception as error:
-        return Outcome(error=error, calls=calls.names)
     except OutOfTime:
         raise
     except BaseException as error:  # SystemExit and its like
@@ -117,11 +115,11 @@ def _clock() -> Callable[[], float]:
     if not hasattr(time, "pthread_getcpuclockid"):
         start = time.process_time()
         return lambda: time.process_time() - start
-    own = time.pthread_getcpuclockid(threading.get_ident())
+    clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def computed() -> float:
         with suppress(OSError):  # the thread has ended
-            return time.clock_gettime(own)
+            return time.clock_gettime(clock)
         return 0.0
 
     return computed
@@ -148,12 +146,10 @@ def _wait(thread: threading.Thread, clocks: list[Callable[[], float]]) -> str:
 def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
     """Calls `function` in a thread of its own; returns what it returned and what it printed.
 
-    A thread can be stopped from outside on every system, which a loop in the kernel's own thread cannot: Python raises
-    an error in it between two of its steps. An answer that catches even that is left behind, running. While one step
-    runs in C without letting go of the interpreter's lock, as in sum(range(10**10)), this thread cannot run either, so
-    that the clock is not looked at.
-
-    Raises OutOfTime after SECONDS of computing or WAITING seconds in all, and otherwise what `function` raised.
+    A thread can be stopped from outside on every system: Python raises an error in it between two of its steps. An
+    answer that catches even that is left behind, running. While one step in C holds the interpreter's lock, as in
+    sum(range(10**10)), the clock is not looked at. Raises OutOfTime after SECONDS of computing or WAITING seconds in
+    all, and otherwise what `function` raised.
     """
     results: list[Any] = []
     errors: list[BaseException] = []

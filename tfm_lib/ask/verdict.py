@@ -77,16 +77,15 @@ def _judge(exercise: Exercise, answer: Any) -> Verdict:
             return verdict("open")
         outcomes.append((inputs, came, _of_ours(exercise, exercise.reference, inputs)))
 
-    wrong = [(inputs, came, wanted) for inputs, came, wanted in outcomes if not came.agrees(wanted, exercise.tolerance)]
-    if wrong:
-        inputs, came, wanted = wrong[0]
-        why = _mistake(exercise, outcomes) or _generic(came, wanted, exercise.tolerance)
-        given = [f"{name} = {show(value)}" for name, value in inputs.items()]
-        lines = [f"{'' if place else 'for':<9} {line}" for place, line in enumerate(given)]
-        expected, found = _beside(wanted, came, exercise.tolerance)
-        if exercise.cases:  # a value is not given away
-            lines.append(f"expected  {expected}")
-        return verdict("wrong", why, *lines, f"came      {found}")
+    for inputs, came, wanted in outcomes:
+        if not came.agrees(wanted, exercise.tolerance):
+            why = _mistake(exercise, outcomes) or _generic(came, wanted, exercise.tolerance)
+            lines = [f"{name} = {show(value)}" for name, value in inputs.items()]
+            lines = [f"{'' if place else 'for':<9} {line}" for place, line in enumerate(lines)]
+            expected, found = _beside(wanted, came, exercise.tolerance)
+            if exercise.cases:  # a value is not given away
+                lines.append(f"expected  {expected}")
+            return verdict("wrong", why, *lines, f"came      {found}")
     for _, came, _ in outcomes:
         if came.changed:
             return verdict("wrong", f"The result is right, but {_changes(came)}")
@@ -112,11 +111,11 @@ def _mistake(exercise: Exercise, outcomes: list[tuple[Inputs, Outcome, Outcome]]
     best, diagnosis = (False, 1), None
     for mistake in exercise.mistakes:
         same = [_alike(came, _of_ours(exercise, mistake, inputs), exercise.tolerance) for inputs, came, _ in outcomes]
-        whole = all(one for one, bad in zip(same, wrong, strict=True) if bad)
-        explained = sum(same) if whole else sum(one and bad for one, bad in zip(same, wrong, strict=True))
-        first = same[wrong.index(True)]
-        if (whole or first) and (whole, explained + whole) > best:
-            best, diagnosis = (whole, explained + whole), " ".join((mistake.__doc__ or "").split())
+        where_wrong = [one for one, bad in zip(same, wrong, strict=True) if bad]
+        every = all(where_wrong)
+        explained = sum(same) + 1 if every else sum(where_wrong)
+        if where_wrong[0] and (every, explained) > best:
+            best, diagnosis = (every, explained), " ".join((mistake.__doc__ or "").split())
     return diagnosis if best[0] or diagnosis is None else f"At least this: {diagnosis}"
 
 

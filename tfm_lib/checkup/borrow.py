@@ -49,13 +49,13 @@ def _filled(cell: Any) -> bool:
 @contextmanager
 def random_state_kept() -> Iterator[None]:
     """Python's, numpy's and torch's dice go on as if nothing had been thrown."""
-    kept = random.getstate(), np.random.get_state()
+    of_python, of_numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():
             yield
     finally:
-        random.setstate(kept[0])
-        np.random.set_state(kept[1])
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 @contextmanager
@@ -65,41 +65,39 @@ def borrowed(module: nn.Module | None) -> Iterator[None]:
     Inside, each parameter and buffer is a copy (one for those that are shared), so that the originals are never
     written to and their gradients never touched.
     """
-    parts = [] if module is None else list(module.modules())
-    kept = [(part, dict(vars(part)), _contents(vars(part))) for part in parts]
+    states = []
+    for part in [] if module is None else module.modules():
+        attributes = dict(vars(part))
+        states.append((part, attributes, [(x, x.copy()) for x in attributes.values() if type(x) in (dict, list)]))
     try:
         swap(module, lambda tensor: tensor.detach().clone())
         yield
     finally:
-        for part, attributes, contents in kept:
+        for part, attributes, containers in states:
             vars(part).clear()
             vars(part).update(attributes)
-            for holder, inside in contents:
-                holder.clear()
-                (holder.update if isinstance(holder, dict) else holder.extend)(inside)
-
-
-def _contents(attributes: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """The dicts and lists among them, each with a copy of what is in it."""
-    return [(held, type(held)(held)) for held in attributes.values() if type(held) in (dict, list)]
+            for container, contents in containers:
+                container.clear()
+                (container.update if isinstance(container, dict) else container.extend)(contents)
 
 
 def swap(module: nn.Module | None, change: Callable[[Tensor], Tensor]) -> None:
     """Put `change(tensor)` in the place of every parameter and buffer, one for all places that share it."""
     done: dict[int, Tensor] = {}
     storages: dict[tuple[int, torch.Size], Tensor] = {}
+
+    def changed(tensor: Tensor) -> Tensor:
+        same = tensor.data_ptr(), tensor.shape
+        if tensor.numel() and same in storages:  # tied by .data: two tensors, one storage
+            new = storages[same].detach()
+        else:
+            new = storages[same] = change(tensor)
+        return nn.Parameter(new, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else new
+
     for part in [] if module is None else module.modules():
-        for held in (part._parameters, part._buffers):
-            for name, tensor in held.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in done:
-                    same = tensor.data_ptr(), tensor.shape
-                    if tensor.numel() and same in storages:  # tied by .data: two tensors, one storage
-                        new = storages[same].detach()
-                    else:
-                        new = storages[same] = change(tensor)
-                    if isinstance(tensor, nn.Parameter):
-                        new = nn.Parameter(new, requires_grad=tensor.requires_grad)
-                    done[id(tensor)] = new
-                held[name] = done[id(tensor)]  # type: ignore[assignment]
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    if id(tensor) not in done:
+                        done[id(tensor)] = changed(tensor)
+                    tensors[name] = done[id(tensor)]  # type: ignore[assignment]

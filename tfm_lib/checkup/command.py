@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from tfm_lib.checkup.examine import checkup
+from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Report
-from tfm_lib.checkup.subject import short
 
 
 def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: bool = False) -> Report:
@@ -26,43 +26,45 @@ def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: b
     sys.path.insert(0, os.getcwd())
     try:
         thing = getattr(importlib.import_module(module), name)
-        built = thing() if _builds(thing) else thing
+        result = thing() if _builds(thing) else thing
     except Exception as error:
         return Report(problem=f"{target} raised {short(error)}{_where(error, module)}")
     except SystemExit as end:
-        return Report(
-            problem=f"{target} ended Python with {end.code!r}; put what it runs behind __name__ == '__main__'"
-        )
+        code = f"{target} ended Python with {end.code!r}"
+        return Report(problem=f"{code}; put what it runs behind __name__ == '__main__'")
     finally:
         sys.path.remove(os.getcwd())
-    if built is None:
-        return Report(problem=f"{target} gave None; is its return missing?")
-    parts = built if isinstance(built, tuple) else (built, {})
-    if len(parts) != 2:
-        return Report(problem=f"{target} gave {len(parts)} things; return the model, or the model and a dict")
-    model, given = parts
-    if not isinstance(given, dict):
-        return Report(problem=f"{target} gave {type(given).__name__} beside the model; give a dict, as {{'pad_id': 0}}")
-    wanted = inspect.signature(checkup).parameters
-    unknown = [key for key in given if key not in wanted or key == "model"]
-    if unknown:
-        return Report(
-            problem=f"{target} gave {unknown[0]!r}, which checkup does not take; it takes {', '.join(wanted)}"
-        )
-    said = {**given, **ids, "quick": quick, **({} if kind is None else {"kind": kind})}
-    if said.get("vocab_size") is None:
-        said["vocab_size"] = getattr(getattr(model, "config", None), "vocab_size", None)
-    if said["vocab_size"] is None:
+    if problem := _unfit(result):
+        return Report(problem=f"{target} gave {problem}")
+    model, given = result if isinstance(result, tuple) else (result, {})
+    arguments = {**given, **ids, "quick": quick, **({} if kind is None else {"kind": kind})}
+    if arguments.get("vocab_size") is None:
+        arguments["vocab_size"] = getattr(getattr(model, "config", None), "vocab_size", None)
+    if arguments["vocab_size"] is None:
         return Report(problem="how many ids does it know? give --vocab-size")
-    return checkup(model, **said)
+    return checkup(model, **arguments)
+
+
+def _unfit(result: Any) -> str:
+    """Why this is neither a model nor a model and a dict for `checkup`; empty where it is."""
+    if result is None:
+        return "None; is its return missing?"
+    parts = result if isinstance(result, tuple) else (result, {})
+    if len(parts) != 2:
+        return f"{len(parts)} things; return the model, or the model and a dict"
+    if not isinstance(parts[1], dict):
+        return f"{type(parts[1]).__name__} beside the model; give a dict, as {{'pad_id': 0}}"
+    wanted = inspect.signature(checkup).parameters
+    unknown = [key for key in parts[1] if key not in wanted or key == "model"]
+    return f"{unknown[0]!r}, which checkup does not take; it takes {', '.join(wanted)}" if unknown else ""
 
 
 def _where(error: Exception, module: str) -> str:
     """What helps to find an error: the folder of a module that is missing, and otherwise the line in this folder."""
     if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
         return "; run it from the folder of the module"
-    own = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).parent == Path.cwd()]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).parent == Path.cwd()]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _builds(thing: Any) -> bool:

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_lib.checkup.measures import as_list, gap, scores, short, spread
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, OutOfTime, Subject, gap, scores, short, spread
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 
 
 def cache(subject: Subject) -> Iterator[Finding]:
@@ -15,16 +16,13 @@ def cache(subject: Subject) -> Iterator[Finding]:
     if subject.decode is None:
         return
     tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2, seed=3)
-    whole = subject(tgt, src)
+    logits, single = subject(tgt, src), [1] * TARGET
     try:
-        steps = _pieces(subject, tgt, src, [1] * TARGET)
-    except OutOfTime:
-        raise
+        steps = _pieces(subject, tgt, src, single)
     except Exception as error:
         yield Finding.of("cache.fails", f"decoding {TARGET} tokens one by one raised {short(error)}.")
         return
-    size = 10 * subject.leak * spread(whole)
-    wrong = (gap(whole, steps) > size).any(0)
+    wrong = (gap(logits, steps) > 10 * subject.leak * spread(logits)).any(0)
     if wrong.any():
         place = int(wrong.nonzero()[0])
         if place and _stuck(subject, src):
@@ -33,43 +31,40 @@ def cache(subject: Subject) -> Iterator[Finding]:
             yield Finding.of("cache.differs", f"decoded one by one, the scores differ from position {place} on.")
         return
     try:
-        second = _pieces(subject, tgt.flip(0), src.flip(0), [1] * TARGET)
-        stale = bool(gap(whole.flip(0), second).max() > size) and "gets other scores than alone"
-    except OutOfTime:
-        raise
+        second = _pieces(subject, tgt.flip(0), src.flip(0), single)
+        stale = "gets other scores than alone" * subject.apart(logits.flip(0), second, 10)
     except Exception as error:
         stale = f"raised {short(error)}"
     if stale:
         yield Finding.of("cache.stale", f"a second text, decoded after the first, {stale}.")
         return
     try:
-        pieces = _pieces(subject, tgt, src, [3, 1, TARGET - 4])
+        if subject.apart(logits, _pieces(subject, tgt, src, [3, 1, TARGET - 4]), 10):
+            yield Finding.of("cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ.")
     except Exception as error:
         yield Finding.of("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens raised {short(error)}.")
-        return
-    if bool(gap(whole, pieces).max() > size):
-        yield Finding.of("cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ.")
 
 
 def _pieces(subject: Subject, tgt: Tensor, src: Tensor, sizes: list[int]) -> Tensor:
+    """The logits (B, T, V) of tgt (B, T), decoded with the cache in pieces of these sizes."""
     assert subject.decode is not None
-    out = []
+    pieces = []
     with torch.no_grad():
         torch.manual_seed(0)
         state = subject.encode(src) if subject.encode is not None else None
         for new in tgt.split(sizes, 1):
-            given, state = subject.decode(new, state)
-            logits = scores(given, subject.vocab_size).float()
-            out.append(logits if logits.dim() == 3 else logits[:, None])
-    return torch.cat(out, 1)
+            out, state = subject.decode(new, state)
+            logits = scores(out, subject.vocab_size).float()
+            pieces.append(logits if logits.dim() == 3 else logits[:, None])
+    return torch.cat(pieces, 1)
 
 
 def _stuck(subject: Subject, src: Tensor) -> bool:
     """Whether equal tokens get equal scores with the cache, and not without."""
     equal = subject.words[:1].expand(len(src), TARGET)
     with_cache, without = _pieces(subject, equal, src, [1] * TARGET), subject(equal, src)
-    flat = gap(with_cache[:, :-1], with_cache[:, 1:]).max() < 0.1 * subject.leak * spread(without)
-    return bool(flat) and bool(gap(without[:, :-1], without[:, 1:]).max() > subject.leak * spread(without))
+    moved = [float(gap(out[:, :-1], out[:, 1:]).max()) / spread(without) for out in (with_cache, without)]
+    return moved[0] < 0.1 * subject.leak and moved[1] > subject.leak
 
 
 def generate(subject: Subject) -> Iterator[Finding]:
@@ -77,23 +72,16 @@ def generate(subject: Subject) -> Iterator[Finding]:
     if subject.generate is None:
         return
     src = subject.ids(5, 3, seed=6)
-    modes = [] if subject.module is None else [(m, m.training) for m in subject.module.modules()]
-    if subject.module is not None:
-        subject.module.train()
-        modes = [(m, m.training) for m in subject.module.modules()]
+    subject.set_mode(training=True)
     try:
-        many = _written(subject, src)
-    except OutOfTime:
-        raise
+        _written(subject, src)
     except Exception as error:
         yield Finding.of("generate.fails", f"for three texts of 5 tokens it raised {short(error)}.")
         return
-    if any(part.training != was for part, was in modes):
+    if not all(part.training for part in subject.parts):
         yield Finding.of("generate.mode", "it was in training mode before it wrote, and is in eval mode after.")
-    if subject.module is not None:
-        subject.module.eval()
-    many = _written(subject, src)
-    again = _written(subject, src, seed=1)
+    subject.set_mode(training=False)
+    many, again = _written(subject, src), _written(subject, src, seed=1)
     if any(a != b for a, b in zip(many, again, strict=True)):
         yield Finding.of("generate.dice", "in eval mode, it writes another text for the same source the next time.")
         return
@@ -113,8 +101,7 @@ def _written(subject: Subject, src: Tensor, seed: int = 0) -> list[Any]:
     assert subject.generate is not None
     torch.manual_seed(seed)
     with torch.no_grad():
-        out = subject.generate(src)
-    return out.tolist() if isinstance(out, Tensor) else [x.tolist() if isinstance(x, Tensor) else list(x) for x in out]
+        return [as_list(row) for row in subject.generate(src)]
 
 
 def _cut(subject: Subject, row: list[Any]) -> list[Any]:

@@ -2,23 +2,24 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
 
-from tfm_lib.checkup import attending, batches, decoding, gradients, learning, losses, outputs, precision, sources
+from tfm_lib.checkup import attending, batches, decoding, gradients, learning, losses, outputs, padding, saving, sources
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
+from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Finding, Report
-from tfm_lib.checkup.subject import KINDS, NotExaminable, OutOfTime, Subject, short
+from tfm_lib.checkup.subject import KINDS, NotExaminable, OutOfTime, Subject
 
 Probe = Callable[[Subject], Iterator[Finding]]
-
 
 # In the order in which they are asked: what comes first explains what comes later.
 PROBES: dict[str, list[Probe]] = {
     "shapes": [outputs.shapes, outputs.values],
     "causality": [attending.causality],
-    "padding": [attending.padding],
+    "padding": [padding.padding],
     "batch": [batches.rows],
     "positions": [batches.positions, batches.lengths],
     "source": [sources.source],
@@ -26,8 +27,8 @@ PROBES: dict[str, list[Probe]] = {
     "loss": [losses.start, losses.labels],
     "learning": [learning.by_heart],
     "cache": [decoding.cache, decoding.generate],
-    "saving": [gradients.saving],
-    "precision": [precision.precision],
+    "saving": [saving.saving],
+    "precision": [saving.precision],
 }
 PARTS = tuple(PROBES)
 
@@ -61,39 +62,43 @@ def checkup(
     parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
     time_limit: seconds after which no new question is asked.
     """
-    report = Report()
+    report, special = Report(), (pad_id, start_id, eos_id)
+    with _undisturbed(report, time_limit):
+        chosen = _chosen(parts)
+        _check(model, vocab_size, special, kind)
+        module = find_modules(model) if module is None else module
+        with borrowed(module):
+            subject = Subject(model, module, vocab_size, special, kind, time_limit)
+            subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
+            subject.quick = quick
+            _examine(subject, chosen, report)
+            report.kind = subject.kind or "one-sided"
+            report.not_given = _not_given(subject)
+    return report
+
+
+@contextmanager
+def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
+    """Nothing is raised, warned of or drawn: what ends an examination stands in the report as its problem."""
     with random_state_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            chosen = _chosen(parts)
-            _check(model, vocab_size, (pad_id, start_id, eos_id), kind)
-            module = find_modules(model) if module is None else module
-            with borrowed(module):
-                subject = Subject(model, module, vocab_size, (pad_id, start_id, eos_id), kind, time_limit)
-                subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
-                subject.quick = quick
-                _examine(subject, chosen, report)
-                report.kind = subject.kind or "one-sided"
-                report.not_given = _not_given(subject)
+            yield
         except NotExaminable as error:
             report.problem = str(error)
         except OutOfTime:
             report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
-    return report
 
 
 def _not_given(subject: Subject) -> list[str]:
     """What would let it ask more: no encoder writes, and one stack has no cache of another."""
     if subject.kind == "encoder-only":
         return ["pad_id"] * (subject.pad_id is None)
-    names = ("pad_id", "start_id", "eos_id", "loss", "generate", "decode")
-    return [
-        "encode and decode" if name == "decode" and subject.two else name
-        for name in names
-        if getattr(subject, name) is None
-    ]
+    calls = {"pad_id": "pad_id", "start_id": "start_id", "eos_id": "eos_id", "loss": "loss", "generate": "generate"}
+    calls["decode"] = "encode and decode" if subject.two else "decode"
+    return [words for name, words in calls.items() if getattr(subject, name) is None]
 
 
 def _chosen(parts: Any) -> list[str]:
@@ -126,7 +131,7 @@ def _examine(subject: Subject, chosen: list[str], report: Report) -> None:
         for name in chosen:
             try:
                 for probe in PROBES[name]:
-                    for finding in probe(subject):
+                    for finding in probe(subject):  # those before a probe trips count
                         report.add([finding])
                 report.tried.append(name)
             except OutOfTime:

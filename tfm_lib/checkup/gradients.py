@@ -1,33 +1,29 @@
-"""Which weights learn, which are shared, and whether all of it can be saved."""
+"""Which weights learn, and which are shared."""
 
-import copy
 from collections.abc import Iterator
+from itertools import combinations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tfm_lib.checkup.borrow import borrowed, swap
+from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject, gap, short, spread
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 
 
 def gradients(subject: Subject) -> Iterator[Finding]:
     """One step of learning, and a second look: parameters whose gradient is zero both times are not reached."""
-    if subject.module is None:
-        raise ValueError("there is no module; give module=")
-    yield from _unregistered(subject.module)
-    with borrowed(subject.module):
-        weights = {name: p for name, p in subject.module.named_parameters() if p.requires_grad}
+    module = subject.module_to("train")
+    yield from _unregistered(module)
+    with borrowed(module):
+        weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not weights:
             raise ValueError("no parameter wants a gradient")
         dead = set(weights)
         for step in range(2):
-            loss = own_loss(
-                subject,
-                subject(subject.ids(TARGET, 4, seed=step), subject.ids(SOURCE, 4, seed=3 + step), grad=True),
-                subject.ids(TARGET, 4, seed=9 + step).to(subject.device),
-            )
+            inputs = subject.ids(TARGET, 4, seed=step), subject.ids(SOURCE, 4, seed=3 + step)
+            loss = own_loss(subject(*inputs, grad=True), subject.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
                 yield Finding.of("gradients.none", "the loss of random tokens has no gradient at all.")
                 return
@@ -70,13 +66,12 @@ def sharing(subject: Subject) -> Iterator[Finding]:
     for name, part in subject.module.named_modules():
         if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
             continue
-        held = [layer for layer in part if layer is not None]  # torch lets a list hold None
-        layers = [layer for layer in held if any(p.dim() > 1 for p in layer.parameters())]
+        # torch lets a list hold None
+        layers = [layer for layer in part if layer is not None and any(p.dim() > 1 for p in layer.parameters())]
+        weights = [id(p) for layer in layers for p in layer.parameters()]
         if len({id(layer) for layer in layers}) < len(layers):
             yield Finding.of("gradients.shared", f"{name} names one and the same layer several times.")
-        elif len({id(p) for layer in layers for p in layer.parameters()}) < sum(
-            len(list(layer.parameters())) for layer in layers
-        ):
+        elif len({*weights}) < len(weights):
             yield Finding.of("gradients.shared", f"layers of {name} hold the same parameters.")
         elif len(layers) > 1 and _alike(layers[0], layers[1]):
             yield Finding.of("gradients.equal_start", f"layers of {name} start with the same weights.")
@@ -91,49 +86,9 @@ def _alike(a: nn.Module, b: nn.Module) -> bool:
 def _tables(subject: Subject) -> Iterator[Finding]:
     assert subject.module is not None
     tables = [(n, p) for n, p in subject.module.named_parameters() if p.dim() == 2 and len(p) == subject.vocab_size]
-    for i, (name, p) in enumerate(tables):
-        for other, q in tables[i + 1 :]:
-            if p.shape != q.shape or not torch.equal(p, q) or not bool(p.any()):
-                continue
+    for (name, p), (other, q) in combinations(tables, 2):
+        if p.shape == q.shape and torch.equal(p, q) and bool(p.any()):
             if p.data_ptr() == q.data_ptr():
                 yield Finding.of("tying.data", f"{name} and {other} are two parameters over the same memory.")
             else:
                 yield Finding.of("tying.copy", f"{name} and {other} are equal and are not one.")
-
-
-def saving(subject: Subject) -> Iterator[Finding]:
-    """Save, spoil every weight, load, and ask again."""
-    module = subject.module
-    if module is None:
-        raise ValueError("there is no module to save; give module=")
-    tgt, src = subject.ids(TARGET), subject.ids(SOURCE, seed=3)
-    before = subject(tgt, src)
-    yield from _attributes(subject, module)
-    with borrowed(module):
-        try:
-            saved = copy.deepcopy({name: x for name, x in module.state_dict().items()})
-            again = {id(part._buffers[name]) for part in module.modules() for name in part._non_persistent_buffers_set}
-            swap(module, lambda x: x + 0.5 if x.is_floating_point() and id(x) not in again else x.clone())
-            module.load_state_dict(saved)
-        except Exception as error:
-            yield Finding.of("saving.fails", f"state_dict() and load_state_dict() raised {short(error)}.")
-            return
-        after = subject(tgt, src)
-    if bool(gap(before, after).max() > subject.leak * spread(before)):
-        yield Finding.of("saving.differs", "saved and loaded, it gives other scores.")
-
-
-def _attributes(subject: Subject, module: nn.Module) -> Iterator[Finding]:
-    """Tensors that stay the same from call to call, and are neither parameter nor buffer."""
-    held = [
-        (f"{name or type(part).__name__}.{key}", value)
-        for name, part in module.named_modules()
-        for key, value in vars(part).items()
-        if isinstance(value, Tensor)
-    ]
-    subject(subject.ids(3), subject.ids(4))
-    now = {id(v) for part in module.modules() for v in vars(part).values() if isinstance(v, Tensor)}
-    for where, value in held:
-        if id(value) in now and value.numel() > 1:
-            yield Finding.of("saving.attribute", f"{where} is a tensor of shape {tuple(value.shape)}.")
-            return

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
+from tfm_lib.checkup.measures import as_list
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import Subject
 
@@ -17,7 +18,7 @@ RATES = (3e-3, 1e-3, 1e-2, 3e-4)  # what is too fast for one model is too slow f
 
 def by_heart(subject: Subject) -> Iterator[Finding]:
     """Ten random pairs, several learning rates, until one of them knows the pairs."""
-    if subject.module is None or not any(p.requires_grad for p in subject.module.parameters()):
+    if not any(p.requires_grad for p in subject.module_to("train").parameters()):
         raise ValueError("there is no module to train; give module=")
     src = subject.ids(4, PAIRS, seed=20)
     tgt = subject.ids(LENGTH + 1, PAIRS, seed=21)
@@ -32,15 +33,12 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
         best = max(best, right)
         if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
             if unwritten > PAIRS // 2:
-                yield Finding.of(
-                    "learning.unwritten",
-                    f"of {PAIRS} pairs that it knows by heart, {unwritten} are not what it writes.",
-                )
+                seen = f"of {PAIRS} pairs that it knows by heart, {unwritten} are not what it writes."
+                yield Finding.of("learning.unwritten", seen)
             return
-    seen = (
-        f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens of {PAIRS} pairs "
-    )
-    yield Finding.of("learning.stuck", f"{seen}are right; the loss went from {first:.2f} to {last:.2f}.")
+    seen = f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
+    seen = f"{seen} of {PAIRS} pairs are right; the loss went from {first:.2f} to {last:.2f}."
+    yield Finding.of("learning.stuck", seen)
 
 
 def _unwritten(subject: Subject, src: Tensor, tgt: Tensor) -> int:
@@ -51,8 +49,7 @@ def _unwritten(subject: Subject, src: Tensor, tgt: Tensor) -> int:
         with torch.no_grad():
             rows = subject.generate(src)
         count = 0
-        for row, wanted in zip(rows, tgt[:, 1:LENGTH].tolist(), strict=True):
-            words = row.tolist() if isinstance(row, Tensor) else list(row)
+        for words, wanted in zip(map(as_list, rows), tgt[:, 1:LENGTH].tolist(), strict=True):
             words = words[0] if words and isinstance(words[0], list) else words
             words = words[words[:1] == [subject.start_id] :]
             count += list(words)[: len(wanted)] != wanted
@@ -62,19 +59,16 @@ def _unwritten(subject: Subject, src: Tensor, tgt: Tensor) -> int:
 
 
 def _trained(subject: Subject, src: Tensor, tgt: Tensor, rate: float) -> tuple[float, float, float, int]:
-    """The share of right tokens, the first loss, the last one, and the pairs that it then doesn't write.
-
-    The weights are put back.
-    """
+    """The share of right tokens, the first loss, the last one, and the pairs that it then doesn't write."""
     inputs, labels = tgt[:, :-1], tgt[:, 1:].to(subject.device)
-    assert subject.module is not None
-    with borrowed(subject.module):
-        weights = [p for p in subject.module.parameters() if p.requires_grad]
+    module = subject.module_to("train")
+    with borrowed(module):
+        weights = [p for p in module.parameters() if p.requires_grad]
         optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
         first, loss, right = 0.0, torch.zeros(()), 0.0
         for step in range(STEPS):
             logits = subject(inputs, src, grad=True)
-            loss = own_loss(subject, logits, labels)
+            loss = own_loss(logits, labels)
             if not loss.requires_grad or loss.isnan():
                 break
             first = first if step else float(loss)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, NotExaminable, OutOfTime, Subject, gap, short, spread
+from tfm_lib.checkup.subject import SOURCE, TARGET, NotExaminable, Subject
 
 
 def first_look(subject: Subject) -> tuple[list[Finding], bool]:
@@ -14,17 +15,16 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
     try:
         subject.learn_conventions()
     except NotExaminable:
-        shape: tuple[int, ...] = getattr(subject, "shape", ())
+        shape = subject.shape
         if len(shape) == 3 and shape[0] == 2:
             seen = f"the last axis of its output, {shape}, is {shape[-1]}, and vocab_size is {subject.vocab_size}."
             return [Finding.of("shapes.not_vocab", seen)], False
-        hint = list(_what_goes_through(subject))
-        if not hint:
-            raise
-        return hint, False
+        if hint := list(_what_goes_through(subject)):
+            return hint, False
+        raise
     found = []
     if subject.order != (0, 1, 2):
-        names = ", ".join("BTV"[subject.order.index(i)] for i in range(3))
+        names = ", ".join("BTV"[subject.order.index(axis)] for axis in range(3))
         found.append(Finding.of("shapes.axes", f"its output is laid out as ({names})."))
     if subject.flat:
         found.append(Finding.of("shapes.flattened", "its output has one axis for texts and places, (B * T, V)."))
@@ -36,17 +36,15 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
 def _what_goes_through(subject: Subject) -> Iterator[Finding]:
     """Why two ordinary texts failed, if something less ordinary does not fail."""
     tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2)
-    square = subject.ids(TARGET, TARGET)
-    tries = [("batch.axes", square, square, f"{TARGET} rows of {TARGET} tokens on both sides went through")]
+    square = [subject.ids(TARGET, TARGET)] * 2
+    tries = [("batch.axes", square, f"{TARGET} rows of {TARGET} tokens on both sides went through")]
     if subject.pad_id is not None:
         padded = src.clone()
         padded[:, -3:] = subject.pad_id
-        tries.append(("padding.inverted", tgt, padded, "a source that ends in padding went through"))
-    for code, first, other, seen in tries if subject.two else []:
+        tries.append(("padding.inverted", [tgt, padded], "a source that ends in padding went through"))
+    for code, ids, seen in tries if subject.two else []:
         try:
-            subject(first, other)
-        except OutOfTime:
-            raise
+            subject(*ids)
         except Exception:
             continue
         yield Finding.of(code, f"{seen}, and 2 rows of {SOURCE} words failed.")
@@ -58,8 +56,6 @@ def shapes(subject: Subject) -> Iterator[Finding]:
     for rows, length, source in ((1, TARGET, SOURCE), (3, 1, SOURCE), (1, 1, 1), (2, 4, 3), (3, 3, 11), (2, 11, 4)):
         try:
             subject(subject.ids(length, rows), subject.ids(source, rows, seed=3))
-        except OutOfTime:
-            raise
         except Exception as error:
             code = "shapes.single" if rows == 1 or length == 1 else "shapes.length"
             ids = f"tgt {(rows, length)}" + (f" and src {(rows, source)}" if subject.two else "")
@@ -76,17 +72,8 @@ def values(subject: Subject) -> Iterator[Finding]:
     yield from _scale(out)
     if spread(out - out.mean((0, 1))) < 1e-5 * spread(out):
         yield Finding.of("output.constant", "all positions of two different texts got the same scores.")
-    if bool(gap(out, _elsewhere(subject, tgt)).max() > subject.leak * spread(out)):
+    if subject.apart(out, subject(tgt, seed=12345)):
         yield Finding.of("dropout.eval", "in eval mode, two calls with the same ids gave different scores.")
-
-
-def _elsewhere(subject: Subject, tgt: Tensor) -> Tensor:
-    """The same call, with the dice thrown otherwise."""
-    seed, torch.manual_seed = torch.manual_seed, lambda _: seed(12345)  # type: ignore[assignment, return-value]
-    try:
-        return subject(tgt)
-    finally:
-        torch.manual_seed = seed
 
 
 def _scale(out: Tensor) -> Iterator[Finding]:

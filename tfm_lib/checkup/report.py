@@ -62,9 +62,7 @@ class Report:
         for finding in findings:
             if finding.code not in self.codes:
                 self.findings.append(finding)
-        self.findings = sorted(
-            self.findings, key=lambda finding: (SEVERITIES.index(finding.severity), bool(self.cause(finding.code)))
-        )
+        self.findings = sorted(self.findings, key=lambda f: (SEVERITIES.index(f.severity), bool(self.cause(f.code))))
 
     def cause(self, code: str) -> str | None:
         """The code of a finding from which this one may only follow, if there is one."""
@@ -77,9 +75,9 @@ class Report:
     @classmethod
     def from_json(cls, text: str) -> "Report":
         """What `to_json` wrote."""
-        told = json.loads(text)
-        del told["healthy"]
-        return cls(**{**told, "findings": [Finding(**finding) for finding in told["findings"]]})
+        fields = json.loads(text)
+        del fields["healthy"]
+        return cls(**{**fields, "findings": [Finding(**finding) for finding in fields["findings"]]})
 
     @property
     def verdict(self) -> str:
@@ -88,8 +86,8 @@ class Report:
             return f"It could not be examined: {self.problem}"
         counts = {name: sum(f.severity == name for f in self.findings) for name in SEVERITIES}
         if not self.healthy:
-            others = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
-            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{others}."
+            to_judge = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
+            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{to_judge}."
         if counts["doubtful"]:
             return f"This {self.kind} model is healthy, with {_count(counts['doubtful'], 'thing')} to judge."
         return f"This {self.kind} model is healthy."
@@ -99,23 +97,14 @@ class Report:
         for finding in self.findings:
             lines = [
                 f"[{finding.severity}] {finding.code}",
-                f"Seen: {finding.seen}",
-                f"It means: {finding.means}",
-                f"Likely: {finding.likely}",
-                f"Read: {finding.read}",
-                *(
-                    [f"Mend {cause} first: this may only follow from it."]
-                    if (cause := self.cause(finding.code))
-                    else []
-                ),
+                f"  Seen: {finding.seen}",
+                f"  It means: {finding.means}",
+                f"  Likely: {finding.likely}",
+                f"  Read: {finding.read}",
+                *(f"  {line}" for line in self._follows(finding, "")),
             ]
-            parts.append("\n".join(_wrap(line, first=i == 0) for i, line in enumerate(lines)))
-        parts += [_wrap(f"Tried: {', '.join(self.tried)}.", first=True)] if self.tried else []
-        parts += [_wrap(f"Not tried: {'; '.join(self.not_tried)}.", first=True)] if self.not_tried else []
-        parts += [_wrap(f"Not given, so not asked about: {', '.join(self.not_given)}.", first=True)] * bool(
-            self.not_given
-        )
-        return "\n\n".join(parts)
+            parts.append("\n".join(map(_wrap, lines)))
+        return "\n\n".join([*parts, *map(_wrap, self._round("; ".join(self.not_tried)))])
 
     def _repr_markdown_(self) -> str:
         lines = [f"**{_plain(self.verdict)}**"]
@@ -123,25 +112,34 @@ class Report:
             lines += [
                 f"- **{finding.severity}: `{finding.code}`.** {_plain(finding.seen)} {_plain(finding.means)}  ",
                 f"  *Likely:* {_plain(finding.likely)} *Read:* {_plain(finding.read)}.",
-                *(
-                    [f"  Mend `{cause}` first: this may only follow from it."]
-                    if (cause := self.cause(finding.code))
-                    else []
-                ),
+                *(f"  {line}" for line in self._follows(finding, "`")),
             ]
-        lines += [f"\nTried: {', '.join(self.tried)}."] if self.tried else []
-        lines += [f"\nNot tried: {_plain('; '.join(self.not_tried))}."] if self.not_tried else []
-        lines += [f"\nNot given, so not asked about: {', '.join(self.not_given)}."] if self.not_given else []
+        lines += [f"\n{line}" for line in self._round(_plain("; ".join(self.not_tried)))]
         return "\n".join(lines)
+
+    def _follows(self, finding: Finding, quote: str) -> list[str]:
+        """That a finding may only follow from another one, whose code stands in these quotes."""
+        cause = self.cause(finding.code)
+        return [f"Mend {quote}{cause}{quote} first: this may only follow from it."] if cause else []
+
+    def _round(self, not_tried: str) -> list[str]:
+        """What was tried, and what was not."""
+        lists = {
+            "Tried": ", ".join(self.tried),
+            "Not tried": not_tried,
+            "Not given, so not asked about": ", ".join(self.not_given),
+        }
+        return [f"{name}: {names}." for name, names in lists.items() if names]
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
-def _wrap(line: str, first: bool) -> str:
-    indent = "" if first else "  "
-    return textwrap.fill(line, 88, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+def _wrap(line: str) -> str:
+    """Lines of a width that JupyterLab shows whole, all of them indented as the first."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(line, 88, subsequent_indent=indent, break_long_words=False)
 
 
 def _plain(text: str) -> str:

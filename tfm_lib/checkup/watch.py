@@ -17,6 +17,9 @@ class Step(NamedTuple):
     inputs: list[Tensor]
     output: Tensor
 
+    def __str__(self) -> str:
+        return f"{self.name} ({type(self.part).__name__})"
+
 
 @contextmanager
 def traced(module: nn.Module | None) -> Iterator[list[Step]]:
@@ -69,7 +72,7 @@ def culprit(
             continue
         pairs = zip(one.inputs, two.inputs, strict=False)
         if not any(differs(along(x, lengths[0], keep), along(y, lengths[1], keep), tolerance) for x, y in pairs):
-            return f"{one.name} ({type(one.part).__name__})", one.part
+            return str(one), one.part
     return "", None
 
 
@@ -83,12 +86,10 @@ class AttentionWatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        if (
-            name in ("_softmax", "_safe_softmax")
-            and args[0].dim() >= 3
-            and args[1] % args[0].dim() == args[0].dim() - 1
-        ):
-            self.weights.append(out.detach())
+        if name in ("_softmax", "_safe_softmax"):
+            axes = args[0].dim()
+            if axes >= 3 and args[1] % axes == axes - 1:  # over the keys
+                self.weights.append(out.detach())
         elif name == "_scaled_dot_product_flash_attention_for_cpu":
             query, key = args[0], args[1]
             scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5

@@ -1,51 +1,75 @@
 """`export`: a run as a folder that transformers opens, with a model card."""
 
-import argparse
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from typer import Option
+
+from tfm_lib.commands.options import Fields, Seed
 from tfm_lib.errors import CourseError, option
 
+if TYPE_CHECKING:  # torch loads only in the commands that need it
+    from tfm_lib.learning.checkpoints import Checkpoint
 
-def export(args: argparse.Namespace) -> None:
-    """Write a run as a folder that transformers opens, with a model card."""
-    import json
+Head = Annotated[Literal["0"] | None, Option(help="0: leave the head of a copying model out")]
+Learned = Annotated[Literal["newsroom"] | None, Option(help="what a copying model learned, to score it without head")]
 
+
+def export(
+    model: Annotated[str | None, Option(help="as for write", show_default="the newest run")] = None,
+    out: Annotated[Path | None, Option(help="the folder", show_default="exported/NAME")] = None,
+    head: Head = None,
+    task: Learned = None,
+    data: Annotated[Path | None, Option(help="or the file that it learned from")] = None,
+    fields: Fields = "article,summary",
+    seed: Seed = 0,
+) -> None:
+    """A trained model as a folder for transformers."""
     from tfm_lib import pretrained
-    from tfm_lib.commands import results, tasks
     from tfm_lib.learning.checkpoints import load_checkpoint
     from tfm_lib.lessons import course_file
     from tfm_lib.pretrained.summarizer import SHIP, find_checkpoint
-    from tfm_lib.writing.copying import CopyingTransformer
 
-    path = find_checkpoint(args.model)
-    model, vocabulary, state, rules = load_checkpoint(path)
+    path = find_checkpoint(model)
+    checkpoint, remark, scores = load_checkpoint(path), "", {}
     name = next((name for name, file in SHIP.items() if file == path), path.parent.name)
-    scores, remark = path.with_name("scores.json"), ""
-    if args.head == "0":
-        if not isinstance(model, CopyingTransformer):
-            raise CourseError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
-        if args.task is None and args.data is None:
-            raise CourseError(
-                f"what {option('head', 0)} costs is measured on the development set: say which pairs it learned from, "
-                f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
-            )
-        task = tasks.choose(args.task, args.data, args.seed, copying=True, fields=args.fields)
-        whole = results.development_score(task, model, vocabulary, rules)
-        model, vocabulary = pretrained.without_head(model, vocabulary)
-        left = results.development_score(task, model, vocabulary, rules)
-        remark = (
-            f"It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
-            f"percent: {100 * left:.1f}, with the head {100 * whole:.1f}."
-        )
+    if head == "0":
+        checkpoint, remark = _without_head(checkpoint, name, task, data, fields, seed)
         name += "-without-head"
         print(remark)
-    folder = args.out or Path("exported") / name
-    told = {}
-    if args.head != "0" and path == pretrained.SHIPPED:
-        told = json.loads(course_file("benchmarks/newsroom.json").read_text(encoding="utf-8"))["runs"][0]["test_sets"]
-    elif args.head != "0" and scores.exists():
-        told = json.loads(scores.read_text(encoding="utf-8"))
-    generation = pretrained.Generation(max_new_tokens=model.config.max_length - 1, rules=rules)
-    card = pretrained.card(name, str(folder), model, state, told, remark)
-    pretrained.export(model, vocabulary, folder, generation=generation, card=card)
+    elif path == pretrained.SHIPPED:
+        shipped = course_file("benchmarks/training_on_toy_summaries/newsroom.json")
+        scores = json.loads(shipped.read_text(encoding="utf-8"))["runs"][0]["test_sets"]
+    elif (record := path.with_name("scores.json")).exists():
+        scores = json.loads(record.read_text(encoding="utf-8"))
+    folder, (trained, vocabulary, state, rules) = out or Path("exported") / name, checkpoint
+    generation = pretrained.Generation(max_new_tokens=trained.config.max_length - 1, rules=rules)
+    card = pretrained.card(name, str(folder), trained, state, scores, remark)
+    pretrained.export(trained, vocabulary, folder, generation=generation, card=card)
     print(f"{folder} opens in transformers: its README.md says how")
+
+
+def _without_head(
+    checkpoint: "Checkpoint", name: str, task: str | None, data: Path | None, fields: str, seed: int
+) -> "tuple[Checkpoint, str]":
+    """What is left of a model that copies, and in words what that costs."""
+    from tfm_lib import pretrained
+    from tfm_lib.commands import results, tasks
+    from tfm_lib.writing.copying import CopyingTransformer
+
+    model, vocabulary, _, rules = checkpoint
+    if not isinstance(model, CopyingTransformer):
+        raise CourseError(f"{name} does not copy, so it has no head to leave out; drop {option('head', 0)}")
+    if task is None and data is None:
+        raise CourseError(
+            f"what {option('head', 0)} costs is measured on the development set: say which pairs it learned from, "
+            f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
+        )
+    learned = tasks.choose(task, data, seed, copying=True, fields=fields.split(","))
+    rest = pretrained.without_head(model, vocabulary)
+    scores = [100 * results.development_score(learned, *both, rules) for both in (rest, (model, vocabulary))]
+    return checkpoint._replace(model=rest[0], vocabulary=rest[1]), (
+        "It was trained with a head that copies, which is left out here. ROUGE-L on the development set, in "
+        "percent: {:.1f}, with the head {:.1f}.".format(*scores)
+    )

@@ -1,13 +1,15 @@
 """JupyterLab on the learner's own copies of the lessons, which nothing here ever overwrites."""
 
-import argparse
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
 
 from tfm_lib.commands.copies import as_file, learners_copy
+from tfm_lib.commands.options import PATIENT
 from tfm_lib.errors import CourseError, option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
@@ -21,6 +23,15 @@ ROOT = COURSE if IN_CLONE else Path.cwd()
 MY_LESSONS = ROOT / "my_lessons"
 # Settings of JupyterLab that begin as suits the course; what a learner sets in its menus goes before them.
 SETTINGS = PACKAGE / "jupyter"
+OPTIONS = (  # of JupyterLab
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.custom_css=True",
+    "--Application.log_level=ERROR",
+    "--ServerApp.answer_yes=True",  # or Ctrl+C would ask, and go on without a word when nobody answers
+    "--KernelManager.transport_encryption=auto",  # else each kernel warns that it has none
+    "--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms",
+)
 SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
 
 
@@ -29,32 +40,34 @@ def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
 
     A file that is there is a learner's work: it is never overwritten.
     """
-    target.mkdir(parents=True, exist_ok=True)
     new = [lesson for lesson in sorted(source.glob("*.ipynb")) if not (target / lesson.name).exists()]
     for lesson in new:
         _copy(lesson, target / lesson.name)
     return [lesson.stem for lesson in new]
 
 
-def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) -> tuple[Path, Path | None]:
-    """Put a fresh copy of `lesson` ("03", "3" or its full name) into `target`.
-
-    Returns the fresh copy and the name under which the old one lives on, None if there was none.
-    Raises ValueError if there is no such lesson.
-    """
+def find_lesson(lesson: str, source: Path = FOLDER) -> str:
+    """The name of a lesson of `source`, by its number ("03", "3") or name; ValueError if there is none."""
     names = [path.stem for path in sorted(source.glob("*.ipynb"))]
     number = lesson.zfill(2) if lesson.isdecimal() else None
-    found = [name for name in names if name == lesson or name.split("_")[0] == number]
-    if len(found) != 1:
-        raise CourseError(f"no lesson {lesson!r}; give the number or the name of one of: {', '.join(names)}")
-    copy, kept = target / f"{found[0]}.ipynb", None
+    for name in names:
+        if lesson == name or number == name.split("_")[0]:
+            return name
+    raise CourseError(f"no lesson {lesson!r}; give the number or the name of one of: {', '.join(names)}")
+
+
+def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) -> tuple[Path, Path | None]:
+    """Put a fresh copy of `lesson`, as `find_lesson` knows it, into `target`.
+
+    Returns the fresh copy and the name under which the old one lives on, None if there was none.
+    """
+    name, old = find_lesson(lesson, source), None
+    copy = target / f"{name}.ipynb"
     if copy.exists():
-        names_to_keep = (target / f"{found[0]}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
-        kept = next(path for path in names_to_keep if not path.exists())
-        copy.rename(kept)
-    target.mkdir(parents=True, exist_ok=True)
+        names = (target / f"{name}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
+        old = copy.rename(next(path for path in names if not path.exists()))
     _copy(source / copy.name, copy)
-    return copy, kept
+    return copy, old
 
 
 def without_solutions(source: Path, target: Path) -> int:
@@ -84,35 +97,30 @@ def _copy(source: Path, target: Path) -> None:
     write_whole(target, as_file(learners_copy(source)))
 
 
-def lab(args: argparse.Namespace) -> None:
-    """Start JupyterLab at the first lesson of a folder, by default the learner's own copies."""
-    folder = (args.dir or MY_LESSONS).resolve()
-    if args.dir is None:
-        added = add_lessons(folder)
-        if added:
-            print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
+def lab(
+    dir: Annotated[Path | None, Option(help="authors give notebooks", show_default="my_lessons")] = None,
+    jupyter: Annotated[list[str] | None, Argument(help="options for JupyterLab, after --")] = None,
+) -> None:
+    """Open the lessons in JupyterLab."""
+    folder = (dir or MY_LESSONS).resolve()
+    if dir is None and (added := add_lessons(folder)):
+        print(f"Added to {folder.name}/, where your work stays yours: {', '.join(added)}", flush=True)
     first = folder / "00_start_here.ipynb"
     if not first.is_file():
-        given = option("dir", args.dir)
+        given = option("dir", dir)
         raise CourseError(f"no {first.name} in {folder}; without {given} the lessons are copied to {MY_LESSONS.name}/")
 
     from jupyterlab.labapp import LabApp
 
+    os.environ.setdefault(*PATIENT)
+    learners = os.environ.get("JUPYTER_CONFIG_PATH")
+    os.environ["JUPYTER_CONFIG_PATH"] = f"{learners}{os.pathsep}{SETTINGS}" if learners else str(SETTINGS)
     # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
     root = ROOT if folder.is_relative_to(ROOT) else folder
-    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
-    options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    options += ["--LabApp.custom_css=True", "--Application.log_level=ERROR"]
-    options.append("--ServerApp.answer_yes=True")  # or Ctrl+C would ask, and go on without a word when nobody answers
-    options.append("--KernelManager.transport_encryption=auto")  # else each kernel warns that it has none
-    config_path = [os.environ.get("JUPYTER_CONFIG_PATH"), str(SETTINGS)]
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, config_path))
-    options.append("--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms")
-    if not _has_browser():
-        options.append("--no-browser")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")
-    LabApp.launch_instance(argv=options + args.jupyter)
+    where = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{first.relative_to(root).as_posix()}"]
+    browser = [] if _has_browser() else ["--no-browser"]
+    user = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    LabApp.launch_instance(argv=[*where, *OPTIONS, *browser, *user, *(jupyter or ())])
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
@@ -127,12 +135,6 @@ def _load_jupyter_server_extension(server: "ServerApp") -> None:
     server.io_loop.add_callback(lambda: print(f"The lessons are open at {server.public_url}", flush=True))
 
 
-def student(args: argparse.Namespace) -> None:
-    """Write the lessons without their solutions, for a teacher to hand out."""
-    removed = without_solutions(FOLDER, args.out)
-    print(f"The lessons without their {removed} solutions are in {args.out}")
-
-
 def _has_browser() -> bool:
     """Whether there is a screen for a browser: without one Python would start a text browser in the terminal."""
     if "SSH_CONNECTION" in os.environ:
@@ -140,7 +142,13 @@ def _has_browser() -> bool:
     return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
-def reset(args: argparse.Namespace) -> None:
-    """Bring a fresh copy of one lesson and keep the old one."""
-    copy, kept = reset_lesson(args.lesson)
-    print(f"{copy.relative_to(ROOT)} is fresh" + (f"; your old one is {kept.relative_to(ROOT)}" if kept else ""))
+def student(out: Annotated[Path, Option(help="where to")] = Path("student_lessons")) -> None:
+    """The lessons without solutions, to hand out."""
+    removed = without_solutions(FOLDER, out)
+    print(f"The lessons without their {removed} solutions are in {out}")
+
+
+def reset(lesson: Annotated[str, Argument(help='its number or name, such as "03"')]) -> None:
+    """A fresh copy of one lesson; the old one is kept."""
+    copy, old = reset_lesson(lesson)
+    print(f"{copy.relative_to(ROOT)} is fresh" + (f"; your old one is {old.relative_to(ROOT)}" if old else ""))

@@ -2,11 +2,12 @@
 
 import io
 import json
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from tfm_lib.commands.tasks import Task
+from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.files import write_whole
 from tfm_lib.learning.checkpoints import History
@@ -31,15 +32,15 @@ def draw(history: History, path: Path) -> None:
 
 
 def best_rules(task: Task, model: Transformer, vocabulary: Vocabulary) -> Rules:
-    """Of the rules against repetition, those under which the model writes best on the development set."""
-    if not task.repeats:
-        return task.rules
+    """Of the task's rules, those under which the model writes best on the development set."""
+    if len(task.rules) == 1:
+        return task.rules[0]
     rated = {}
-    for size in task.repeats:
-        rules = replace(task.rules, no_repeat_ngram_size=size)
+    for rules in task.rules:
         rated[rules] = development_score(task, model, vocabulary, rules)
-        told = f"no {size} tokens in a row twice" if size else "repetition allowed"
-        print(f"On the development set, {told}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
+        size = rules.no_repeat_ngram_size
+        name = f"no {size} tokens in a row twice" if size else "repetition allowed"
+        print(f"On the development set, {name}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
     return max(rated, key=rated.__getitem__)
 
 
@@ -55,34 +56,42 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
     """Print and keep a table and five examples of each test set."""
     texts: list[str] = []
     record: dict[str, object] = {"seconds": seconds}  # of this command's training
-    made = scoring.Baselines(task.splits.train, task.splits.dev)
-    for name, (splits, stories) in task.test_sets().items():
+    baselines = scoring.Baselines(task.splits.train, task.splits.dev)
+    for name, (splits, stories) in task.test_sets.items():
         examples = task.encode(splits.test, vocabulary)
         print(f"Scoring the {name}: {examples}", flush=True)
-        written = partial(decoding.summarize, model, vocabulary, examples, task.max_summary, progress=True)
-        summaries, others = written(write=partial(decoding.greedy, rules=rules)), {}
-        if task.repeats:
-            others[f"model, {BEAMS} beams"] = written(write=partial(beam_search, num_beams=BEAMS, rules=rules))
-        table = scoring.evaluate(summaries, splits, stories, made, others=others, progress=True)
-        shown = list(zip(splits.test, summaries, strict=True))[:5]
+        write = partial(decoding.summarize, model, vocabulary, examples, task.max_summary, progress=True)
+        summaries, variants = write(write=partial(decoding.greedy, rules=rules)), {}
+        if len(task.rules) > 1:
+            variants[f"model, {BEAMS} beams"] = write(write=partial(beam_search, num_beams=BEAMS, rules=rules))
+        table = scoring.evaluate(summaries, splits, stories, baselines, others=variants, progress=True)
         texts.append(f"The {name}\n{table}")
-        leads = {}
-        if task.repeats:  # the newsroom needs no interval to tell its models from a baseline
-            baselines = made.summarize([pair.article for pair in splits.test])
-            best = max(baselines, key=lambda row: table.scores[row].rougeL)
-            for way, own in {"model": summaries, **others}.items():
-                leads[way] = lead(own, baselines[best], [pair.summary for pair in splits.test], made.tokenizer)
-                mean, low, high = (100 * value for value in leads[way])
-                texts.append(f"{way} against {best}: ROUGE-L {mean:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}")
+        leads: dict[str, tuple[float, float, float]] = {}
+        if len(task.rules) > 1:  # the newsroom needs no interval to tell its models from a baseline
+            leads, lines = _leads({"model": summaries, **variants}, table, baselines, splits.test)
+            texts += lines
         if splits.test != splits.train and len(examples) < FEW:
             each = 100 / len(examples)
             texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
+        shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
-        record[name] = table.to_dict() | {
-            "leads": leads,
-            "examples": [p._asdict() | {"model": text} for p, text in shown],
-        }
+        listed = [p._asdict() | {"model": text} for p, text in shown]
+        record[name] = table.to_dict() | {"leads": leads, "examples": listed}
     text = "\n\n".join(texts)
     write_whole(folder / "scores.txt", f"{text}\n".encode())
     write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
+
+
+def _leads(
+    ways: dict[str, list[str]], table: scoring.Table, baselines: scoring.Baselines, pairs: Sequence[Pair]
+) -> tuple[dict[str, tuple[float, float, float]], list[str]]:
+    """By how much each way to write is better than the best baseline, with its interval, as numbers and in words."""
+    texts = baselines.summarize([pair.article for pair in pairs])
+    best = max(texts, key=lambda row: table.scores[row].rougeL)
+    leads, lines = {}, []
+    for way, summaries in ways.items():
+        leads[way] = lead(summaries, texts[best], [pair.summary for pair in pairs], baselines.tokenizer)
+        mean, low, high = (100 * value for value in leads[way])
+        lines.append(f"{way} against {best}: ROUGE-L {mean:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}")
+    return leads, lines

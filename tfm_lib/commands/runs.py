@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_lib import pretrained
 from tfm_lib.commands import results
 from tfm_lib.commands.tasks import OFTEN, PASSES, RISK, Task
 from tfm_lib.data.batches import Examples, plan_batches
@@ -34,122 +36,117 @@ def checkpoint_of(task: Task) -> Path:
 
 
 def run(
-    task: Task,
-    *,
-    device_name: str | None = None,
-    minutes: float | None = None,
-    resume: bool = False,
-    replace: bool = False,
-) -> tuple[Transformer, Vocabulary] | None:
-    """Train, draw and score, in a folder of the task's own; returns what was trained.
+    task: Task, device_name: str | None, minutes: float | None, resume: bool, replace: bool, ship: bool = False
+) -> None:
+    """Train, draw and score, in a folder of the task's own; where it is to ship, it becomes the package's model.
 
     Where the task leaves its steps open, they are as many as this machine takes in the minutes (10), less what it took
     to get ready, but at most `tasks.PASSES` over the pairs; half of the time again is the limit. Otherwise the minutes
-    are the limit, if they are given. Of several workers, only the first one says, saves and scores something, and the
-    others get None.
+    are the limit, if they are given. Of several workers, only the first one says, saves and scores something.
     Raises ValueError where there is nothing to resume, or a run that nobody wants to replace.
     """
-    path, limit = checkpoint_of(task), math.inf if minutes is None else minutes
-    team = who_trains()
+    team, path = who_trains(), checkpoint_of(task)
     began, device = time.perf_counter(), team.find_device(device_name)
-    kept = _kept(task, path, device, resume, replace)
-    vocabulary = kept.vocabulary if kept else task.vocabulary()
+    previous = _previous(task, path, device, resume, replace)
+    vocabulary = previous.vocabulary if previous else task.vocabulary()
     examples = task.training_examples(vocabulary)
-    first = team.is_first()
     with team.joined(device):
-        vectors, batches = None, len(plan_batches(examples, task.recipe.max_tokens))
-        if kept is None and task.head_start:
-            vectors = word_vectors(examples.articles, len(vocabulary), task.model["d_model"], task.recipe.seed)
-        if kept is None and task.measured:
-            minutes = MINUTES if minutes is None else minutes
-            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
-
-            def new_model(task: Task) -> Transformer:
-                return _new_model(task, vocabulary, vectors, device)
-
-            task, limit = _of_measured_steps(task, team, new_model, examples, batches, left, minutes), 1.5 * minutes
-        task = task.of_passes(task.recipe.steps / batches, RISK if team is training else 0.0)  # workers can't
-        recipe = kept.state.recipe if kept and kept.state else task.recipe
-        model = _learns(kept.model if kept else _new_model(task, vocabulary, vectors, device), recipe)
-        if first:
+        if previous and previous.state:
+            state, limit = previous.state, math.inf if minutes is None else minutes
+            model, recipe = _learns(previous.model, state.recipe), state.recipe
+        else:
+            state, start = None, _Start(task, team, vocabulary, examples, device)
+            model, recipe, limit = start.begin(minutes, began)
+        if team.is_first():
             parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
-        trained = time.perf_counter()
-        history = team.train(
-            model,
-            examples,
-            recipe,
-            minutes=limit,
-            start=kept and kept.state,
-            save=lambda state: checkpoints.save_checkpoint(path, model, vocabulary, state),
-        )
-    if not first:
-        return None
-    seconds, done = time.perf_counter() - trained, len(history.step)
-    goes_on = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
-    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{goes_on}", flush=True)
+        started = time.perf_counter()
+        save = partial(checkpoints.save_checkpoint, path, model, vocabulary)
+        history = team.train(model, examples, recipe, minutes=limit, start=state, save=save)
+    if not team.is_first():
+        return
+    seconds, done = time.perf_counter() - started, len(history.step)
+    later = "" if done == recipe.steps else f"; the time is over, and {option('resume')} goes on"
+    print(f"{done} steps of {recipe.steps} in {seconds:.1f} s{later}", flush=True)
     history.save(path.with_name("history.json"))
     results.draw(history, path.with_name("learning_curve.png"))
-    rules = results.best_rules(task, model, vocabulary)
-    if rules != NO_RULES:
-        state = checkpoints.load_checkpoint(path, device).state
-        checkpoints.save_checkpoint(path, model, vocabulary, state, rules)
+    if (rules := results.best_rules(task, model, vocabulary)) != NO_RULES:
+        save(checkpoints.load_checkpoint(path, device).state, rules)
     results.report(task, model, vocabulary, rules, path.parent, seconds)
-    return model, vocabulary
+    if ship:
+        print(f"{pretrained.ship(model, vocabulary).name} comes with the package from now on")
 
 
-def _of_measured_steps(
-    task: Task,
-    team: Team,
-    new_model: Callable[[Task], Transformer],
-    examples: Examples,
-    batches: int,
-    left: float,
-    minutes: float,
-) -> Task:
-    """The task with the steps that this machine takes in the minutes that are left, and says so."""
-    steps = team.steps_within(left, new_model(task), examples, task.recipe)
-    if team is training and task.by_passes and steps >= OFTEN * batches:
+@dataclass(frozen=True)
+class _Start:
+    """What a new run begins with."""
+
+    task: Task
+    team: Team
+    vocabulary: Vocabulary
+    examples: Examples
+    device: torch.device
+
+    def begin(self, minutes: float | None, began: float) -> tuple[Transformer, Recipe, float]:
+        """The model with its recipe, and the minutes after which its training stops in any case."""
+        task, vectors, limit = self.task, None, math.inf if minutes is None else minutes
+        if task.start.head_start:
+            sizes = len(self.vocabulary), task.start.sizes["d_model"]
+            vectors = word_vectors(self.examples.articles, *sizes, task.recipe.seed)
+        batches = len(plan_batches(self.examples, task.recipe.max_tokens))
+        if task.measured:
+            minutes = minutes or MINUTES
+            left = max(minutes / 2, minutes - (time.perf_counter() - began) / 60)
+            steps, limit = self.measured_steps(vectors, batches, left), 1.5 * minutes
+            most = PASSES * batches
+            if self.team.is_first() and steps > most:
+                print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
+            elif self.team.is_first():
+                print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
+            task = task.of_steps(min(steps, most))
+        task = task.of_passes(task.recipe.steps / batches, RISK if self.team is training else 0.0)  # workers can't
+        return self.model(task, vectors), task.recipe, limit
+
+    def measured_steps(self, vectors: Tensor | None, batches: int, minutes: float) -> int:
+        """How many steps this machine takes in these minutes."""
+        within, task = partial(self.team.steps_within, minutes), self.task
+        steps = within(self.model(task, vectors), self.examples, task.recipe)
+        if self.team is not training or not task.by_passes or steps < OFTEN * batches:
+            return steps
         often = task.of_passes(steps / batches)
-        trial = _learns(new_model(often), often.recipe)
-        usual = team.steps_within(left, trial, examples, often.recipe)
-        risky = team.steps_within(left, trial, examples, often.recipe, risk_step)
-        steps = max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
-    most = PASSES * batches
-    if team.is_first() and steps > most:
-        print(f"{option('steps', most)}: {PASSES} times over these pairs, which is less than the minutes hold")
-    elif team.is_first():
-        print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
-    return task.of_steps(min(steps, most))
+        trial = self.model(often, vectors)
+        usual = within(trial, self.examples, often.recipe)
+        risky = within(trial, self.examples, often.recipe, risk_step)
+        return max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
+
+    def model(self, task: Task, vectors: Tensor | None) -> Transformer:
+        """The model with which every run of this task, word vectors and seed begins."""
+        return _learns(_new_model(task, self.vocabulary, vectors, self.device), task.recipe)
 
 
-def _kept(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
+def _previous(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
     """The checkpoint to go on from; None where a new run begins."""
-    folder, replacing = path.parent, option("replace")
-    if resume:
-        if not path.exists():
-            others = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
-            hint = f" (but {', '.join(map(str, others))}, of other data or another seed)" if others else ""
-            raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {option('resume')}")
-        kept = _load(path, device)
-        if kept.state is None:
-            raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
-        if not task.measured and task.recipe.steps != kept.state.recipe.steps:
-            raise CourseError(
-                f"{path} is a run of {kept.state.recipe.steps} steps, not of {task.recipe.steps}; "
-                f"go on without {option('steps', task.recipe.steps)}"
-            )
-        return kept
-    if path.exists() and not replace:
+    folder, resuming, replacing = path.parent, option("resume"), option("replace")
+    if not resume:
+        if not path.exists() or replace:
+            return None
         state = _load(path, device).state
         if state is not None and not state.finished:
-            raise CourseError(
-                f"{folder} holds an unfinished run: {option('resume')} goes on, {replacing} begins it anew"
-            )
+            raise CourseError(f"{folder} holds an unfinished run: {resuming} goes on, {replacing} begins it anew")
         raise CourseError(
             f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
         )
-    return None
+    if not path.exists():
+        similar = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
+        hint = f" (but {', '.join(map(str, similar))}, of other data or another seed)" if similar else ""
+        raise CourseError(f"nothing to resume: there is no {path}{hint}; train without {resuming}")
+    previous = _load(path, device)
+    if previous.state is None:
+        raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
+    wanted, steps = task.recipe.steps, previous.state.recipe.steps
+    if not task.measured and wanted != steps:
+        raise CourseError(f"{path} is a run of {steps} steps, not of {wanted}; go on without {option('steps', wanted)}")
+    return previous
 
 
 def _load(path: Path, device: torch.device) -> Checkpoint:
@@ -162,12 +159,12 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
 def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
     """The model with which every run of this task, word vectors and seed begins."""
     training.set_seed(task.recipe.seed)
-    if task.begin is not None:
-        return task.begin().to(device)
+    if task.start.published is not None:
+        return task.start.published().to(device)
     length = max(task.max_article, task.max_summary + 1)
     ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.model)
-    model = CopyingTransformer(config) if task.copying else Transformer(config)
+    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.start.sizes)
+    model = CopyingTransformer(config) if task.start.copying else Transformer(config)
     if vectors is not None:
         begin_with(model, vectors)
     if isinstance(model, CopyingTransformer):

@@ -1,7 +1,7 @@
 """What `make train` learns: ten pairs by heart, the newsroom, or pairs of a file, with the sizes that suit each."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from tfm_lib.data.newsroom import TEN_PAIRS, Story, make_newsroom
 from tfm_lib.data.pairs import Pair, Splits, read_splits
 from tfm_lib.data.records import ending_of
 from tfm_lib.data.vocabulary import Vocabulary
-from tfm_lib.errors import CourseError
+from tfm_lib.errors import CourseError, option
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.model import Transformer
 from tfm_lib.writing.next_token import NO_RULES, Rules
 
-WARM_UP = 100  # steps, of a run on pairs of a file
+SIZES = {"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
+WARM_UP = 100  # steps, unless the run is shorter
 READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
 PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
@@ -25,6 +26,20 @@ PASSES = 40  # over a file's pairs, at most: whoever reads them more often learn
 OFTEN, DROPPED, SMOOTHED, RISK = 5, 0.2, 0.1, 0.1
 SLOTS = 16  # unknown words that a copying newsroom tells apart in a story
 HIDDEN, RARE = 0.5, 0.05  # half of a story's words that stand in 5 % of stories at most are hidden from who copies
+# The rate rises for `WARM_UP` steps and falls in a line.
+FALLING = Recipe(
+    steps=WARM_UP, peak_rate=4e-3, warmup_steps=WARM_UP, fall="linear", max_tokens=2048, label_smoothing=0.0
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the models of a task begin: with their sizes, or as a published one."""
+
+    sizes: dict[str, Any]
+    copying: bool = False
+    head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
+    published: Callable[[], Transformer] | None = None  # makes it at each call
 
 
 @dataclass(frozen=True)
@@ -33,21 +48,16 @@ class Task:
 
     name: str
     splits: Splits
+    test_sets: dict[str, tuple[Splits, list[Story] | None]]  # splits with their test pairs, and the stories they are
     vocabulary: Callable[[], Vocabulary]
     max_article: int
     max_summary: int
-    model: dict[str, Any]
+    start: Start
     recipe: Recipe
-    measured: bool = False  # the number of steps is that which the machine takes in the minutes, and not the recipe's
-    test_name: str = "test set"
-    stories: dict[str, list[Story]] = field(default_factory=dict)  # the newsroom's test sets, by name
-    copying: bool = False  # the model can copy
+    measured: bool = False  # the number of steps is that which the machine takes in the minutes, not the recipe's
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
-    repeats: tuple[int, ...] = ()  # the sizes of n-grams of which the development set says which may not come twice
-    head_start: bool = False  # embeddings begin as counted word vectors, and attention as likeness
     by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
-    rules: Rules = NO_RULES  # by which texts are written, besides what `repeats` brings
-    begin: Callable[[], Transformer] | None = None  # a trained model to begin with, made anew at each call
+    rules: tuple[Rules, ...] = (NO_RULES,)  # of which the development set says by which texts are written
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -57,12 +67,6 @@ class Task:
         """The training pairs as the model sees them."""
         examples = self.encode(self.splits.train, vocabulary)
         return hide_words(examples, vocabulary, self.hidden, RARE, self.recipe.seed) if self.hidden else examples
-
-    def test_sets(self) -> dict[str, tuple[Splits, list[Story] | None]]:
-        """What the model is scored on, by name: splits with their test pairs, and the stories behind these."""
-        if not self.stories:
-            return {self.test_name: (self.splits, None)}
-        return {name: (self.splits._replace(test=_pairs(of)), of) for name, of in self.stories.items()}
 
     def of_steps(self, steps: int) -> "Task":
         """The same with so many steps, of which the first ones warm up."""
@@ -75,7 +79,7 @@ class Task:
             return self
         risky = round(risk * self.recipe.steps)
         recipe = replace(self.recipe, label_smoothing=SMOOTHED, risk_steps=risky, fixed_embeddings=True)
-        return replace(self, model=self.model | {"dropout": DROPPED}, recipe=recipe)
+        return replace(self, start=replace(self.start, sizes=self.start.sizes | {"dropout": DROPPED}), recipe=recipe)
 
 
 def choose(
@@ -89,17 +93,20 @@ def choose(
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
-    copying: unless it is said, pairs of a file are learned with copying, and all else without.
+    copying: unless it is given, pairs of a file are learned with copying, and all else without.
     fields: how article and summary are called in the file.
     Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
     """
+    if data is not None and name is not None:
+        raise CourseError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
     if data is not None:
-        if name is not None:
-            raise CourseError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
         task = pairs_of_file(data, seed, copying is not False, fields)
         return task if steps is None else task.of_steps(steps)
     if steps is not None:
-        raise CourseError("steps are for a file of pairs; the ten pairs and the newsroom have their own number")
+        raise CourseError(
+            f"{option('steps', steps)} is for pairs of a file: add {option('data', 'FILE')}, or leave it out, "
+            "since the ten pairs and the newsroom have their own number of steps"
+        )
     if name == "newsroom":
         return newsroom(seed, bool(copying))
     if copying:
@@ -110,15 +117,16 @@ def choose(
 def ten_pairs(seed: int) -> Task:
     """Ten short pairs to learn by heart: they are scored themselves, so the result proves memory alone."""
     pairs = [Pair(*pair) for pair in TEN_PAIRS]
+    splits = Splits(pairs, pairs, pairs)
     return Task(
         name=f"ten_pairs-seed{seed}",
-        splits=Splits(pairs, pairs, pairs),
+        splits=splits,
+        test_sets={"training pairs, learned by heart": (splits, None)},
         vocabulary=lambda: Vocabulary.of_words(text for pair in pairs for text in pair),
         max_article=32,
         max_summary=16,
-        model={"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2},
+        start=Start(SIZES),
         recipe=Recipe(steps=40, peak_rate=2e-3, warmup_steps=5, label_smoothing=0.0, seed=seed),
-        test_name="training pairs, learned by heart",
     )
 
 
@@ -128,29 +136,19 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     Who copies learns it from the same stories, in which some words are treated as unknown.
     """
     room = make_newsroom(seed)
-    train, dev, test = (_pairs(stories) for stories in (room.train, room.dev, room.test))
+    splits = Splits(*(_pairs(stories) for stories in (room.train, room.dev, room.test)))
+    tests = {"test set": room.test, "names that were never seen": room.unseen_names}
     return Task(
         name=f"newsroom{'-copying' if copying else ''}-seed{seed}",
-        splits=Splits(train, dev, test),
-        vocabulary=lambda: Vocabulary.of_words((text for pair in train for text in pair), SLOTS if copying else 0),
+        splits=splits,
+        test_sets={name: (splits._replace(test=_pairs(stories)), stories) for name, stories in tests.items()},
+        vocabulary=lambda: Vocabulary.of_words((t for pair in splits.train for t in pair), SLOTS if copying else 0),
         max_article=72,
         max_summary=16,
-        model={"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
-        | {"norm_first": True, "dropout": 0.0},
+        start=Start(SIZES | {"norm_first": True, "dropout": 0.0}, copying, head_start=copying),
         # Small batches, so that there are many steps: with batches of twice the size it learns far less in the time.
-        recipe=Recipe(
-            steps=1000 if copying else 600,
-            peak_rate=1.5e-3,
-            warmup_steps=100,
-            fall="linear",
-            max_tokens=2048,
-            label_smoothing=0.0,
-            seed=seed,
-        ),
-        stories={"test set": room.test, "names that were never seen": room.unseen_names},
-        copying=copying,
+        recipe=replace(FALLING, steps=1000 if copying else 600, peak_rate=1.5e-3, seed=seed),
         hidden=HIDDEN if copying else 0.0,
-        head_start=copying,
     )
 
 
@@ -161,35 +159,26 @@ def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[
         # Other pairs are another run, whatever their file is called.
         name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
+        test_sets={"test set": (splits, None)},
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
         max_article=READ,
         max_summary=WRITTEN,
-        model={"d_model": 128, "num_heads": 4, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
-        | {"norm_first": True},  # with a dropout of 0.1, as in the paper, unless pairs are read `OFTEN`
-        recipe=Recipe(
-            steps=WARM_UP,
-            peak_rate=4e-3,
-            warmup_steps=WARM_UP,
-            fall="linear",
-            max_tokens=2048,
-            label_smoothing=0.0,
-            seed=seed,
-        ),
+        # With a dropout of 0.1, as in the paper, unless pairs are read `OFTEN`.
+        start=Start(SIZES | {"num_heads": 4, "norm_first": True}, copying, head_start=True),
+        recipe=replace(FALLING, seed=seed),
         measured=True,
-        copying=copying,
-        repeats=(0, 2, 3),
-        head_start=True,
         by_passes=True,
+        rules=tuple(Rules(no_repeat_ngram_size=size) for size in (0, 2, 3)),
     )
 
 
 def stem(data: Path) -> str:
     """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
-    whole = data.resolve()
-    if whole.name.startswith("train.") and whole.is_file():
-        whole = whole.parent
-    name = whole.name
-    if not whole.is_dir() and (ending := ending_of(whole)):
+    path = data.expanduser().resolve()
+    if path.name.startswith("train.") and path.is_file():
+        path = path.parent
+    name = path.name
+    if not path.is_dir() and (ending := ending_of(path)):
         name = name[: name.lower().rindex(ending)]
     return name.strip(".") or "data"
 

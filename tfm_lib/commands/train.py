@@ -1,67 +1,77 @@
 """`train`: from the options of the command to a run in its folder."""
 
-import argparse
+import os
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Annotated, Literal
 
+from typer import Option
+
+from tfm_lib.commands.options import PATIENT, Fields, Seed, integer, positive
 from tfm_lib.errors import CourseError, option
 
-if TYPE_CHECKING:  # torch loads only in the commands that need it
-    from tfm_lib.commands.tasks import Task
+Name = Annotated[Literal["ten_pairs", "newsroom"] | None, Option(help="to learn without a file; or else ten_pairs")]
+TIMED = "to train on a file: the first steps are timed, and their number is made to fit; half as many again at most"
+Minutes = Annotated[float | None, Option(parser=positive, help=TIMED, show_default="10")]
+Copy = Annotated[
+    Literal["0", "1"] | None,
+    Option(help="1: a model that can copy words of the text; 0: one that can't", show_default="0, and 1 for a file"),
+]
+Published = Annotated[str | None, Option(help="to go on with, a folder or a name on the hub, as facebook/bart-base")]
 
 
-def train(args: argparse.Namespace) -> None:
-    """Train a summarizer, score it beside the baselines, and leave all of it in runs/."""
-    if args.ship and (args.task, args.seed) != ("newsroom", 0):
+def train(
+    task: Name = None,
+    data: Annotated[Path | None, Option(help="JSONL, JSONL.gz, CSV, TSV or Parquet, or a folder")] = None,
+    fields: Fields = "article,summary",
+    minutes: Minutes = None,
+    steps: Annotated[int | None, Option(parser=integer(1), help="of training on a file, instead of minutes")] = None,
+    copy: Copy = None,
+    model: Published = None,
+    device: Annotated[str | None, Option(help="cpu, cuda, xpu or mps", show_default="the fastest there is")] = None,
+    workers: Annotated[int, Option(parser=integer(1), help="processes of this machine that train together")] = 1,
+    seed: Seed = 0,
+    resume: Annotated[bool, Option("--resume", help="go on from the checkpoint of the same run")] = False,
+    replace: Annotated[bool, Option("--replace", help="begin anew where a run of the same data is kept")] = False,
+    ship: Annotated[bool, Option("--ship", help="for authors: make it the model of the package")] = False,
+) -> None:
+    """Train a summarizer. It is scored, too, and all of it is in runs/."""
+    if resume and replace:
+        raise CourseError(f"{option('resume')} and {option('replace')} exclude each other; give one of them")
+    if ship and (task, seed) != ("newsroom", 0):
+        raise CourseError(f"the newsroom model of seed 0 ships; add {option('task', 'newsroom')} and leave the seed")
+    if model is not None and (data is None or copy is not None):
         raise CourseError(
-            f"what ships is the newsroom model of seed 0; add {option('task', 'newsroom')} and leave the seed"
+            f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
+            f"beside {option('model', model)}, and no {option('copy')}"
         )
+    os.environ.setdefault(*PATIENT)
+    from tfm_lib.commands import runs, tasks, tuning
 
-    from tfm_lib.commands import runs, tasks
+    chosen = tasks.choose(task, data, seed, steps, None if copy is None else copy == "1", fields.split(","))
+    if model is not None:
+        chosen = tuning.tuned(chosen, model)
+    run = partial(runs.run, chosen, device, minutes, resume, replace, ship)
+    _together(run, workers, runs.checkpoint_of(chosen), resume)
 
-    if args.steps is not None and args.data is None:
-        raise CourseError(
-            f"{option('steps', args.steps)} is for pairs of a file: add {option('data', 'FILE')}, or leave it out, "
-            "since the ten pairs and the newsroom have their own number of steps"
-        )
-    copying = None if args.copy is None else args.copy == "1"
-    task = tasks.choose(args.task, args.data, args.seed, args.steps, copying, args.fields)
-    if args.model is not None:
-        if args.data is None or args.copy is not None:
-            raise CourseError(
-                f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
-                f"beside {option('model', args.model)}, and no {option('copy')}"
-            )
-        from tfm_lib.commands.tuning import tuned
 
-        task = tuned(task, args.model)
+def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:
+    """Run in as many workers, in one that torchrun has started, or alone; a run that stops says how to go on."""
     from tfm_lib.learning.team import works_together
 
-    path, began = runs.checkpoint_of(task), time.time()
+    began = time.time()
     try:
-        if works_together():
-            from tfm_lib.learning import workers
-
-            workers.run(partial(_train, args, task))
-        elif args.workers > 1:
-            from tfm_lib.learning import workers
-
-            workers.launch(args.workers, sys.argv[1:])
+        if number == 1 and not works_together():
+            run()
         else:
-            _train(args, task)
+            from tfm_lib.learning import workers
+
+            workers.run(run) if works_together() else workers.launch(number, sys.argv[1:])
     except (KeyboardInterrupt, ChildProcessError) as end:
-        if not path.exists() or (path.stat().st_mtime < began and not args.resume):
+        if not path.exists() or (path.stat().st_mtime < began and not resume):
             raise
         why = f"error: {end}" if isinstance(end, ChildProcessError) else "stopped"
         sys.exit(f"{why}; {path} is whole, and the same command with {option('resume')} goes on from it")
-
-
-def _train(args: argparse.Namespace, task: "Task") -> None:
-    from tfm_lib import pretrained
-    from tfm_lib.commands import runs
-
-    trained = runs.run(task, device_name=args.device, minutes=args.minutes, resume=args.resume, replace=args.replace)
-    if args.ship and trained:
-        print(f"{pretrained.ship(*trained).name} comes with the package from now on")

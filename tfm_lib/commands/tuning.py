@@ -3,9 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tfm_lib.commands.tasks import Task, stem
+from tfm_lib.commands.tasks import Start, Task, stem
 from tfm_lib.pretrained import from_pretrained
-from tfm_lib.writing.next_token import Rules
 
 RATE = 0.05  # the highest learning rate, times the width of the model: 5e-5 for BART
 
@@ -24,17 +23,16 @@ def tuned(task: Task, name: str) -> Task:
         vocabulary=lambda: vocabulary,
         max_article=config.max_length,
         max_summary=config.max_length - 1,
-        model={},
+        start=Start({}, published=lambda: from_pretrained(name).model),
         recipe=replace(
             task.recipe,
             peak_rate=RATE / config.d_model,
             label_smoothing=0.1,
             max_tokens=max(task.recipe.max_tokens, 2 * config.max_length),  # at least one pair fits
         ),
-        copying=False,
-        head_start=False,
         by_passes=False,
         # What the model asks of every text, whatever it is about; lengths and repetition are those of other texts.
-        rules=Rules(first=rules.first, banned=rules.banned, renormalized=rules.renormalized),
-        begin=lambda: from_pretrained(name).model,
+        rules=tuple(
+            replace(x, first=rules.first, banned=rules.banned, renormalized=rules.renormalized) for x in task.rules
+        ),
     )

@@ -1,53 +1,60 @@
 """`write`: texts in, a summary a line out."""
 
-import argparse
 import io
 import os
 import sys
+from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
+from typer import Option
+
+from tfm_lib.commands.options import integer
 from tfm_lib.errors import CourseError
 
+if TYPE_CHECKING:  # torch loads only in the commands that need it
+    from tfm_lib.pretrained.summarizer import Candidate, Summarizer
 
-def write(args: argparse.Namespace) -> None:
-    """Summarize texts: a line of standard output for each; what is to be said about one goes to standard error.
 
-    With a count above 1, a line per summary: its probability and it, after the number of the file's line. A text that
-    can't be summarized leaves an empty line, or none under a count, and the exit status is 1.
+def write(
+    text: Annotated[str | None, Option(help="what to summarize")] = None,
+    file: Annotated[str | None, Option(help="a text per line, or JSONL with article; - is standard input")] = None,
+    model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
+    beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
+    count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
+) -> None:
+    """Summarize texts with a trained model.
+
+    Each gets a line; what else is to be said about one goes to standard error. With a count above 1, a line per
+    summary: its probability and it, after the number of the file's line. A text that can't be summarized leaves an
+    empty line, or none under a count, and the exit status is 1.
     """
     from tfm_lib.data.texts import check_text, open_texts
     from tfm_lib.pretrained.summarizer import ROWS, Summarizer
 
-    if args.text is not None and args.file is not None:
+    if text is not None and file is not None:
         raise CourseError("a text and a file are two things to summarize; give one of them")
-    if args.text is None and args.file is None and sys.stdin.isatty():
+    if text is None and file is None and sys.stdin.isatty():
         raise CourseError("what to summarize? make write TEXT='...' or FILE=texts.txt; without make, --text or --file")
-    if args.text is not None:
-        name, lines = "the text", iter([check_text(args.text)])
-    else:
-        name, lines = open_texts(args.file or "-")
-    summarizer = Summarizer.load(args.model)
+    name, lines = open_texts(file or "-") if text is None else ("the text", iter([check_text(text)]))
+    summarizer = Summarizer.load(model)
     _say(f"Model: {summarizer.name}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as the texts are read
     at_once = 1 if name == "standard input" and sys.stdin.isatty() else ROWS  # who types waits for an answer
-    numbered, number, failed = enumerate(lines, start=1), 0, False
+    number, failed = 0, False
     try:
-        while batch := list(islice(numbered, at_once)):
-            found = iter(summarizer.candidates([x for _, x in batch if isinstance(x, str)], args.count, args.beams))
-            for number, text in batch:
-                where, first = (name, []) if args.text is not None else (f"{name}, line {number}", [str(number)])
-                if isinstance(text, ValueError):
-                    failed = True
-                    _say(f"error: {where}: {text}")
-                    print(end="\n" if args.count == 1 else "")
-                    continue
-                for remark in summarizer.remarks(text):
-                    _say(f"{where}: {remark}")
-                for summary, probability in next(found):
-                    line = " ".join(summary.split())
-                    print(*([*first, f"{probability:.3g}", line] if args.count > 1 else [line]), sep="\t")
-            sys.stdout.flush()
+        for number, line, candidates in _answers(summarizer, lines, at_once, count, beams):
+            where, first = (name, []) if text is not None else (f"{name}, line {number}", [str(number)])
+            if isinstance(line, ValueError):
+                failed = True
+                _say(f"error: {where}: {line}")
+                print(end="\n" if count == 1 else "")
+            for remark in summarizer.remarks(line) if isinstance(line, str) else ():
+                _say(f"{where}: {remark}")
+            for summary, probability in candidates:
+                words = " ".join(summary.split())
+                print(*([*first, f"{probability:.3g}", words] if count > 1 else [words]), sep="\t")
     except BrokenPipeError:  # who reads wants no more; what is still in the buffer goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
@@ -55,6 +62,18 @@ def write(args: argparse.Namespace) -> None:
         raise CourseError(f"{name}: no texts in it; give each a line, or a single one with TEXT='...' or --text")
     if failed:
         sys.exit(1)
+
+
+def _answers(
+    summarizer: "Summarizer", lines: Iterator[str | ValueError], at_once: int, count: int, beams: int | None
+) -> Iterator[tuple[int, str | ValueError, "list[Candidate]"]]:
+    """Each line by its number, with its summaries, or none where it is an error; so many lines are written at once."""
+    numbered = enumerate(lines, start=1)
+    while batch := list(islice(numbered, at_once)):
+        found = iter(summarizer.candidates([line for _, line in batch if isinstance(line, str)], count, beams))
+        for number, line in batch:
+            yield number, line, next(found) if isinstance(line, str) else []
+        sys.stdout.flush()
 
 
 def _say(line: str) -> None:

@@ -141,7 +141,7 @@ def plan_batches(examples: Examples, max_tokens: int, seed: int = 0, epoch: int 
     batches: list[list[int]] = []
     widest = (0, 0)
     for index in order:
-        grown = tuple(map(max, widest, sizes[index]))
+        grown = (max(widest[0], sizes[index][0]), max(widest[1], sizes[index][1]))
         if batches and sum(grown) * (len(batches[-1]) + 1) <= max_tokens:
             batches[-1].append(index)
             widest = grown

@@ -31,11 +31,12 @@ class Vocabulary:
     slots: list[int]
 
     def __init__(self, tokenizer: Tokenizer, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> None:
-        ids = [tokenizer.token_to_id(token) for token in special_tokens]
-        if len(ids) < len(SPECIAL_TOKENS) or None in ids:
+        found = [tokenizer.token_to_id(token) for token in special_tokens]
+        ids = [i for i in found if i is not None]
+        if not len(SPECIAL_TOKENS) <= len(ids) == len(found):
             raise CourseError(
                 f"a vocabulary needs tokens for pad, start, eos and unknown, and {tuple(special_tokens)} have the ids "
-                f"{ids} in this one; name its own as special_tokens"
+                f"{found} in this one; name its own as special_tokens"
             )
         self.pad_id, self.start_id, self.eos_id, self.unknown_id, *self.slots = ids
         tokenizer.encode_special_tokens = True  # "[eos]" written in an article is text, not the end of it
@@ -68,7 +69,7 @@ class Vocabulary:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         tokenizer.decoder = decoders.ByteLevel()
-        options = {"vocab_size": size, "min_frequency": least, "initial_alphabet": alphabet}
+        options: dict[str, Any] = {"vocab_size": size, "min_frequency": least, "initial_alphabet": alphabet}
         return cls._trained(tokenizer, texts, trainers.BpeTrainer, **options)
 
     @classmethod

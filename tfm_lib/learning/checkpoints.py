@@ -49,7 +49,7 @@ class History:
 
 
 class State(NamedTuple):
-    """Where a run stands, besides its weights: what it takes to go on as if it had never stopped."""
+    """Where a run stands, besides its weights."""
 
     recipe: Recipe
     history: History
@@ -101,22 +101,20 @@ def save_checkpoint(
     if state is not None:
         header |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
-    # Copies, since safetensors refuses tensors that share their memory.
-    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    tensors = {
+        name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()
+    }  # which share no memory
     text = json.dumps(header)
     # One entry, since safetensors would shuffle several: the same run leaves the same bytes.
     write_whole(path, to_safetensors(tensors, {"checkpoint": f"{_checksum(tensors, text)} {text}"}))
 
 
 def load_checkpoint(
-    path: Path,
-    device: torch.device | str = "cpu",
-    build: Callable[[TransformerConfig | None], nn.Module] | None = None,
+    path: Path, device: torch.device | str = "cpu", build: Callable[[TransformerConfig | None], nn.Module] | None = None
 ) -> Checkpoint:
-    """Read what `save_checkpoint` wrote; nothing is unpickled.
+    """Read what `save_checkpoint` wrote; nothing is unpickled, and weights of fewer bits are computed with in full.
 
-    `build` makes the module from the config (None where there was none): give it for anything but a Transformer and a
-    CopyingTransformer. Weights that were stored in half precision or in four bits are computed with in full.
+    `build` makes the module from the config, or None: give it for all but a Transformer and a CopyingTransformer.
     Raises FileNotFoundError if there is no file, and ValueError for a folder and for one that was cut short or altered,
     is none of ours, comes from a newer version, or holds another model than `build` makes.
     """
@@ -132,10 +130,10 @@ def load_checkpoint(
         parameter.requires_grad_(name not in header.get("frozen", ()))
     state = None
     if "recipe" in header:
-        recipe = _known(Recipe, header["recipe"], path)
-        state = State(recipe, History(**header["history"]), header["data"], parts["state"])
-    rules = _known(Rules, header.get("rules", {}), path)
-    return Checkpoint(model.to(device), Vocabulary.from_json(header["vocabulary"]), state, rules)
+        recipe, history = _known(Recipe, header["recipe"], path), History(**header["history"])
+        state = State(recipe, history, header["data"], parts["state"])
+    vocabulary, rules = Vocabulary.from_json(header["vocabulary"]), _known(Rules, header.get("rules", {}), path)
+    return Checkpoint(model.to(device), vocabulary, state, rules)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -169,19 +167,21 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def _put_in(model: nn.Module, found: dict[str, Tensor], path: Path) -> None:
     """Give the model the tensors of a file. Raises ValueError, with the difference, where they are another model's."""
-    wanted = _tensors(model)
-    differences = {
+    if different := differences(wanted := _tensors(model), found):
+        fix = "give load_checkpoint the function that builds it, as build="
+        raise CourseError(f"{path} holds another model than this {type(model).__name__}: {different}; {fix}")
+    for name, tensor in wanted.items():  # in place, so that what is tied stays tied
+        tensor.data = found[name].to(torch.promote_types(tensor.dtype, found[name].dtype), copy=True)
+
+
+def differences(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str:
+    """The tensors that only the model or only the file has, and those of another shape; empty where all fit."""
+    names = {
         "only the file has": found.keys() - wanted.keys(),
         "only the model has": wanted.keys() - found.keys(),
         "of another shape are": {n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape},
     }
-    if lists := [f"{what} {', '.join(sorted(names))}" for what, names in differences.items() if names]:
-        raise CourseError(
-            f"{path} holds another model than this {type(model).__name__}: {'; '.join(lists)}; "
-            "give load_checkpoint the function that builds it, as build="
-        )
-    for name, tensor in wanted.items():  # in place, so that what is tied stays tied
-        tensor.data = found[name].to(torch.promote_types(tensor.dtype, found[name].dtype), copy=True)
+    return "; ".join(f"{kind} {', '.join(sorted(of_kind))}" for kind, of_kind in names.items() if of_kind)
 
 
 def _known(kind: type, values: dict[str, Any], path: Path) -> Any:

@@ -37,15 +37,15 @@ def pack(weight: Tensor) -> tuple[Tensor, Tensor]:
             f"look for NaN, or scale them to at most {TOP * torch.finfo(torch.float16).max:,.0f}"
         )
     divisors = steps.float().where(steps > 0, 1.0)[..., None]
-    whole = (groups / divisors).round().clamp(-TOP, TOP).flatten(1)  # (N, M)
-    low, high = (whole + TOP + 1).to(torch.uint8).unflatten(1, (-1, 2)).unbind(-1)  # (N, M / 2) each
+    codes = (groups / divisors).round().clamp(-TOP, TOP).flatten(1)  # (N, M)
+    low, high = (codes + TOP + 1).to(torch.uint8).unflatten(1, (-1, 2)).unbind(-1)  # (N, M / 2) each
     return low | high << 4, steps
 
 
 def unpack(packed: Tensor, steps: Tensor) -> Tensor:
     """What `pack` gave -> weights (N, M) in single precision."""
-    whole = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1).float() - (TOP + 1)  # (N, M)
-    return (whole.unflatten(1, (-1, GROUP)) * steps.float()[..., None]).flatten(1)
+    codes = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1).float() - (TOP + 1)  # (N, M)
+    return (codes.unflatten(1, (-1, GROUP)) * steps.float()[..., None]).flatten(1)
 
 
 def pack_all(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

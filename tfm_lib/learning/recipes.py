@@ -9,8 +9,7 @@ from tfm_lib.errors import CourseError
 def paper_rate(step: int, d_model: int, warmup_steps: int = 4000, factor: float = 1.0) -> float:
     """The learning rate of step 1, 2, ...: a straight rise, then a fall with 1 / sqrt(step).
 
-    Raises ValueError for a step before the first. Source: Vaswani et al. 2017, section 5.3; the factor is the usual
-    addition.
+    The factor is a usual addition. Raises ValueError for step 0. Source: Vaswani et al. 2017, section 5.3.
     """
     _check_step(step)
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
@@ -19,7 +18,7 @@ def paper_rate(step: int, d_model: int, warmup_steps: int = 4000, factor: float 
 def linear_rate(step: int, peak: float, warmup_steps: int, steps: int) -> float:
     """The learning rate of step 1, 2, ...: a straight rise to `peak`, then a straight fall to 0 after `steps`.
 
-    For runs of a known length; a warm-up beyond it rises to its end. Raises ValueError for a step before the first.
+    A warm-up beyond the run rises to its end. Raises ValueError for step 0.
     Source: Devlin et al. 2019 (BERT), appendix A.2.
     """
     _check_step(step)
@@ -33,10 +32,7 @@ def _check_step(step: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything that decides a run besides model and data; a checkpoint keeps it.
-
-    Raises ValueError where a value can't be.
-    """
+    """All that decides a run besides model and data; a checkpoint keeps it. Raises ValueError for impossible values."""
 
     steps: int
     peak_rate: float = 1e-3  # the highest learning rate, reached after the warm-up
@@ -70,7 +66,6 @@ class Recipe:
         return self.steps - self.risk_steps
 
     def rate(self, step: int) -> float:
-        """The learning rate of step 1, 2, ..., steps."""
         if self.fall == "linear":
             return linear_rate(step, self.peak_rate, self.warmup_steps, self.steps)
         return paper_rate(step, 1, self.warmup_steps, factor=self.peak_rate * self.warmup_steps**0.5)

@@ -19,8 +19,8 @@ WORDS = 0.2  # the weight of the loss at each right word, which keeps texts read
 def risk_step(model: Transformer, batch: Batch, optimizer: torch.optim.Optimizer, recipe: Recipe, rate: float) -> float:
     """One step of gradient descent on the risk of one batch, in the place of `training.train_step`; returns its loss.
 
-    The risk is 1 less the score that is to be expected of a text, among the few that the model writes for an article.
-    What scores better than the others becomes more probable. The score is ROUGE-L, as F1, over the summary's tokens.
+    The risk is 1 less the expected score of a text among the few that the model writes for an article, so that texts of
+    a better score become more probable. The score is ROUGE-L, as F1, over the summary's tokens.
     Source: Shen et al. 2016, "Minimum Risk Training for Neural Machine Translation", section 3.
     """
     for group in optimizer.param_groups:
@@ -52,8 +52,8 @@ def risk_step(model: Transformer, batch: Batch, optimizer: torch.optim.Optimizer
 
 def _scores(written: Tensor, references: Tensor, pad_id: int, eos_id: int) -> Tensor:
     """ROUGE-L, as F1, of each row of tokens against its reference, without padding and ends: (N, T), (N, U) -> (N,)."""
-    silent, scores = (pad_id, eos_id), []
-    for text, reference in zip(written.tolist(), references.tolist(), strict=True):
-        own, right = ([i for i in ids if i not in silent] for ids in (text, reference))
-        scores.append(2 * prefix_lcs(right, own)[-1] / max(1, len(own) + len(right)))
+    scores = []
+    for rows in zip(written.tolist(), references.tolist(), strict=True):
+        text, reference = ([i for i in ids if i not in (pad_id, eos_id)] for ids in rows)
+        scores.append(2 * prefix_lcs(reference, text)[-1] / max(1, len(text) + len(reference)))
     return torch.tensor(scores, device=written.device)

@@ -42,13 +42,11 @@ def find_device(name: str | None = None) -> torch.device:
 
 
 def is_first() -> bool:
-    """Of one process, always; of workers, whether this one says and saves something (`workers.is_first`)."""
-    return True
+    return True  # what `workers.is_first` says of one of several
 
 
 def joined(device: torch.device) -> AbstractContextManager[None]:
-    """There is nobody to meet; workers do (`workers.joined`)."""
-    return nullcontext()
+    return nullcontext()  # there is nobody to meet, see `workers.joined`
 
 
 def sequence_loss(logits: Tensor, labels: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
@@ -58,10 +56,8 @@ def sequence_loss(logits: Tensor, labels: Tensor, pad_id: int, label_smoothing: 
     Raises ValueError where logits and labels don't fit.
     """
     if logits.dim() != 3 or logits.shape[:2] != labels.shape:
-        raise CourseError(
-            f"labels (B, T) need logits (B, T, V), got {tuple(labels.shape)} and {tuple(logits.shape)}; "
-            "pass what the model returned for this batch"
-        )
+        shapes = f"{tuple(labels.shape)} and {tuple(logits.shape)}; pass what the model returned for this batch"
+        raise CourseError(f"labels (B, T) need logits (B, T, V), got {shapes}")
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=pad_id, label_smoothing=label_smoothing)
 
 
@@ -141,11 +137,7 @@ def train_step(model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer,
 
 
 def steps_within(
-    minutes: float,
-    model: nn.Module,
-    examples: Examples,
-    recipe: Recipe,
-    take_step: Callable[..., float] = train_step,
+    minutes: float, model: nn.Module, examples: Examples, recipe: Recipe, take_step: Callable[..., float] = train_step
 ) -> int:
     """How many steps this machine takes in so many minutes, 1 at least: it times 20, after one that warms up.
 
@@ -171,10 +163,8 @@ def _check(model: nn.Module, examples: Examples, minutes: float) -> None:
     for name in ("pad_id", "start_id", "eos_id"):
         of_model, of_examples = getattr(getattr(model, "config", None), name, None), getattr(examples, name)
         if of_model not in (None, of_examples):
-            raise CourseError(
-                f"the model's {name} is {of_model}, and that of the examples' vocabulary {of_examples}; "
-                f"build the model with {name}={of_examples}"
-            )
+            given = f"the model's {name} is {of_model}, and that of the examples' vocabulary {of_examples}"
+            raise CourseError(f"{given}; build the model with {name}={of_examples}")
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:

@@ -31,10 +31,7 @@ def is_first() -> bool:
 
 
 def find_device(name: str | None = None) -> torch.device:
-    """This worker's device: of several GPUs the one that has its number on this machine, or the CPU.
-
-    Raises ValueError for a device that workers can't use, or with more workers than GPUs.
-    """
+    """This worker's device: the GPU that has its number on this machine, or the CPU. Raises ValueError for another."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cuda", "cpu"):
         raise CourseError(f"workers train on cuda or cpu, not on {name}; choose one of them, or train with one worker")
@@ -54,9 +51,9 @@ def own_share(batch: Batch, rank: int, number: int) -> tuple[Batch, float]:
     computes the first one with a part of 0, since gradients are added up by all workers or not at all.
     """
     rows = list(range(rank, len(batch.src), number)) or [0]
-    own = Batch(batch.src[rows], batch.decoder_input[rows], batch.labels[rows], batch.pad_id)
-    own_labels, labels = (int(part.labels.ne(part.pad_id).sum()) for part in (own, batch))
-    return own, own_labels / labels if rank < len(batch.src) else 0.0
+    share = Batch(batch.src[rows], batch.decoder_input[rows], batch.labels[rows], batch.pad_id)
+    labels, all_labels = (int(part.labels.ne(part.pad_id).sum()) for part in (share, batch))
+    return share, labels / all_labels if rank < len(batch.src) else 0.0
 
 
 def train(
@@ -93,10 +90,7 @@ def steps_within(minutes: float, model: nn.Module, examples: Examples, recipe: R
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Meet the other workers, over NCCL on GPUs and over gloo on CPUs; at the end they part.
-
-    `train` does it where the caller has not. Once in a process: torch can't do it twice.
-    """
+    """Meet the other workers, over NCCL on GPUs and over gloo on CPUs, once in a process: torch can't do it twice."""
     backend, gpu = ("nccl", device) if device.type == "cuda" else ("gloo", None)
     dist.init_process_group(backend, device_id=gpu)
     try:

@@ -19,9 +19,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "dropout": {"return self.drop(x + ": "return torch.dropout(x + ", ".to(x))": ".to(x), 0.1, True)"},
     "positions": {"x + positions(ids.shape[1], self.d).to(x)": "x"},
     "source": {"self.other(x, memory, seen)": "self.other(x, x, mask)"},
-    "sharing": {
-        "[Layer(*sizes, cross=True) for _ in range(n)]": "[Layer(*sizes, cross=True)] * n",
-    },
+    "sharing": {"[Layer(*sizes, cross=True) for _ in range(n)]": "[Layer(*sizes, cross=True)] * n"},
     "shift": {
         "logits = self(src, tgt[:, :-1])": "logits = self(src, tgt)",
         "labels = tgt[:, 1:].flatten()": "labels = tgt.flatten()",

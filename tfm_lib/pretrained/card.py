@@ -6,7 +6,6 @@ from typing import Any
 
 from tfm_lib.learning.checkpoints import State
 from tfm_lib.model import Transformer
-from tfm_lib.writing.scoring import LABELS
 
 COURSE = "the course `tfm_lib`"  # by this a folder is known to be one that `export` wrote
 USE = """```python
@@ -24,6 +23,8 @@ def card(
     name: str, folder: str, model: Transformer, state: State | None, scores: Mapping[str, Any], remark: str = ""
 ) -> str:
     """The card of a run, in Markdown. scores: what the run left as scores.json; state: its recipe and history."""
+    from tfm_lib.writing.scoring import LABELS  # here, since it loads nltk and scipy, which writing does not need
+
     config = model.config
     parameters = sum(parameter.numel() for parameter in model.parameters())
     lines = [

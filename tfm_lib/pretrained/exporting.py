@@ -90,24 +90,27 @@ def _json(content: dict[str, Any]) -> bytes:
 
 def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
     """The files from which `AutoTokenizer` makes what cuts text as the vocabulary does."""
-    about: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
+    settings: dict[str, Any] = {"model_max_length": longest, "clean_up_tokenization_spaces": False}
     if isinstance(vocabulary, SentencePieceVocabulary):
         kind = "MarianTokenizer" if vocabulary.two_sided else "PegasusTokenizer"
-        return vocabulary.files() | {"tokenizer_config.json": _json(about | {"tokenizer_class": kind})}
+        return vocabulary.files() | {"tokenizer_config.json": _json(settings | {"tokenizer_class": kind})}
     content = json.loads(vocabulary.to_json())
-    about |= {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True}  # "[eos]" in a text is text
-    about |= {"model_input_names": ["input_ids", "attention_mask"]}
+    settings |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "split_special_tokens": True,
+    }  # "[eos]" in a text is text
+    settings |= {"model_input_names": ["input_ids", "attention_mask"]}
     if isinstance(vocabulary, TokenizerVocabulary):
         content = content["tokenizer"]
         names = {"pad_token": vocabulary.pad_id, "bos_token": vocabulary.start_id, "eos_token": vocabulary.eos_id}
         tokens = {added["id"]: added["content"] for added in content["added_tokens"]}
-        about |= {name: tokens[i] for name, i in names.items() if i in tokens}
+        settings |= {name: tokens[i] for name, i in names.items() if i in tokens}
     else:
         special = content.pop("special_tokens")[: len(SPECIAL_TOKENS)]
-        about |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
+        settings |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), special, strict=True))
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}  # as `Vocabulary.encode` does
         content["normalizer"] = {"type": "Sequence", "normalizers": [strip, content["normalizer"]]}
         if content["decoder"]["type"] == "ByteLevel":  # its texts begin with a space, which `Vocabulary.decode` strips
             first_space = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
             content["decoder"] = {"type": "Sequence", "decoders": [content["decoder"], first_space]}
-    return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(about)}
+    return {"tokenizer.json": _json(content), "tokenizer_config.json": _json(settings)}

@@ -33,10 +33,7 @@ class Pretrained:
     generation: Generation
 
     def generate(self, texts: Sequence[str], **changes: Any) -> list[str]:
-        """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1.
-
-        What is longer than the model reads is cut, as in `encode`.
-        """
+        """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1."""
         if isinstance(texts, str):
             raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
         settings, src = replace(self.generation, **changes), self.encode(texts)  # (B, S)
@@ -59,8 +56,7 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
 
     name_or_folder: a folder with the files of such a model, or its name on the Hugging Face hub, from where they are
     fetched once and kept. Nothing that could run is unpickled.
-    Raises ValueError, with nothing half loaded, for what is no such model, lacks a weight, has one too many, or was
-    altered; OSError where the hub can't be reached.
+    Raises ValueError, with nothing half loaded, for another model or an altered one; OSError where the hub is away.
     Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
     """
     folder = Path(name_or_folder)

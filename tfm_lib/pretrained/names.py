@@ -118,18 +118,17 @@ def our_config(their_config: Mapping[str, Any]) -> TransformerConfig:
 
 
 def family_of(config: TransformerConfig) -> str:
-    """The family that a model of this configuration can be written as.
+    """The family in which a model of this configuration can be written. Raises ValueError where there is none.
 
-    Sinusoids that interleave don't matter, see `halves`. Raises ValueError where there is none.
+    Whether sinusoids interleave doesn't matter, see `halves`.
     """
     family = "bart" if config.positions == "learned" else "pegasus" if config.norm_first else "marian"
     wanted = PAPER | FAMILIES[family] | {"interleaved": config.interleaved}
     for name, value in wanted.items():
         if (found := getattr(config, name)) != value:
-            raise CourseError(
-                f"transformers has no such model: with {config.positions} positions and norm_first="
-                f"{config.norm_first} it is {family}, and {name} must be {value}, got {found}; train it with {value}"
-            )
+            nearest = f"with {config.positions} positions and norm_first={config.norm_first} it is {family}"
+            fix = f"{name} must be {value}, got {found}; train a model with {name}={value}"
+            raise CourseError(f"transformers has no such model: {nearest}, and {fix}")
     if config.embed_scale not in (None, 1.0):
         raise CourseError(f"transformers scales embeddings by 1 or by sqrt(d_model), not by {config.embed_scale}")
     return family

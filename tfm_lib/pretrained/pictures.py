@@ -120,6 +120,6 @@ def pictures_config(vocabulary: Vocabulary) -> TransformerConfig:
 
 
 def pictures_model() -> tuple[Pictured, Vocabulary]:
-    """The shipped models and their vocabulary, ready on the CPU; `python -m benchmarks.pictures` trains them anew."""
+    """The shipped models and their vocabulary, ready on the CPU (benchmarks/pictures_and_text trains them anew)."""
     checkpoint = load_checkpoint(SHIPPED, build=Pictured)  # type: ignore[arg-type]
     return checkpoint.model.eval(), checkpoint.vocabulary

@@ -95,7 +95,7 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
     framed = "<s> $A </s>" if "<s>" in special else "$A </s>"
     tokenizer.post_processor = processors.TemplateProcessing(single=framed, special_tokens=around)
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    about = {
+    settings = {
         # Marian's and Pegasus' own classes want other files.
         "tokenizer_class": "BartTokenizer" if family == "bart" else "PreTrainedTokenizerFast",
         "model_max_length": SIZES["max_position_embeddings"],
@@ -105,7 +105,7 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
     }
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def publish_small(family: str, folder: Path, texts: Iterable[str]) -> Path:

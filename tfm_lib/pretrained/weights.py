@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tfm_lib.errors import CourseError
+from tfm_lib.learning.checkpoints import differences
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import sinusoidal_table
 from tfm_lib.pretrained.names import SHARED, SINUSOIDS, TABLES, theirs
@@ -50,7 +51,10 @@ def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
     found.setdefault("final_logits_bias", torch.zeros(config.vocab_size))
     if SHARED in found:
         found |= dict.fromkeys(wanted.keys() & TABLES, found.pop(SHARED))
-    _check(folder, {name: weight.shape for name, (_, weight) in wanted.items()}, found)
+    if different := differences({name: weight for name, (_, weight) in wanted.items()}, found):
+        raise CourseError(f"the weights in {folder} don't fit its config.json: {different}")
+    if names := ", ".join(name for name, weight in found.items() if not weight.isfinite().all()):
+        raise CourseError(f"the weights in {folder} are not finite: {names}; the file was altered")
     model.load_state_dict({wanted[name][0]: weight for name, weight in found.items()}, assign=True)
     model.tie()
     return model.eval().requires_grad_(True)
@@ -76,15 +80,3 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
         raise CourseError(f"{pickled} holds more than tensors, and what could run is not unpickled") from error
     except (SafetensorError, RuntimeError, EOFError, OSError) as error:
         raise CourseError(f"the weights in {folder} are cut short or altered ({error}); fetch them anew") from error
-
-
-def _check(folder: Path, wanted: dict[str, torch.Size], found: dict[str, Tensor]) -> None:
-    """Raise ValueError, with the differences, unless each weight is there, no other one is, and the shapes fit."""
-    differences = {
-        "lack": wanted.keys() - found.keys(),
-        "have too many": found.keys() - wanted.keys(),
-        "have in another shape": {n for n in wanted.keys() & found.keys() if found[n].shape != wanted[n]},
-        "have with numbers that are not finite": {n for n, weight in found.items() if not weight.isfinite().all()},
-    }
-    if lists := [f"{what} {', '.join(sorted(names)[:5])}" for what, names in differences.items() if names]:
-        raise CourseError(f"the weights in {folder} don't fit its config.json: they {'; they '.join(lists)}")

@@ -6,11 +6,11 @@ from torch import Tensor
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import control, minus, percent
+from tfm_lib.show.control import Live, minus, percent, sentence
 from tfm_lib.show.figure import DIVERGING, INK, SEQUENTIAL, Figure, style
-from tfm_lib.show.live import Live
-from tfm_lib.show.model_boxes import Box, boxes, draw_boxes, layer_of
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.model_boxes import Box, Columns, boxes, draw_boxes, layer_of
+from tfm_lib.show.newsdesk import read_story
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.copying import CopyingTransformer
 from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.tracing import record_attention
@@ -36,10 +36,7 @@ def computed(model: Transformer, src: Tensor, tgt: Tensor, name: str) -> Tensor:
 
 @style()
 def architecture_control(
-    model: Transformer,
-    vocabulary: Vocabulary,
-    story: str = STORY,
-    opened: str = "decoder.layers.0.cross_attention",
+    model: Transformer, vocabulary: Vocabulary, story: str = STORY, opened: str = "decoder.layers.0.cross_attention"
 ) -> Live:
     """The model as boxes: press one, and see what it computes of the story, and of the summary as greedy writes it.
 
@@ -49,35 +46,25 @@ def architecture_control(
     if isinstance(model, CopyingTransformer):
         raise TypeError("model is a CopyingTransformer, whose pointer has no box; pass one that does not copy")
     columns = boxes(model.config)
-    found = {one.name: (side, one) for side, made in columns.items() for one in made}
+    found = {box.name: (side, box) for side, column in columns.items() for box in column}
     if opened not in found:
         raise ValueError(f"opened is {opened!r}; wanted the name of a box: {', '.join(found)}")
-    ids = vocabulary.encode(story)
-    if not 1 <= len(ids) <= model.config.max_length:
-        raise ValueError(f"story has {len(ids)} tokens; the model reads 1 to {model.config.max_length}: pass another")
-    src = torch.tensor([ids], device=next(model.parameters()).device)  # (1, S)
-    written = greedy(model, src, MOST_TOKENS)  # (1, T)
-    tgt = shifted(written, model.config.start_id)  # (1, T)
+    src = read_story(model, vocabulary, story)  # (1, S)
+    tgt = shifted(greedy(model, src, MOST_TOKENS), model.config.start_id)  # (1, T)
     tensor = computed(model, src, tgt, opened).cpu()
-    texts = {"encoder": vocabulary.pieces(ids), "decoder": vocabulary.pieces(tgt[0])}
-    side, one = found[opened]
-    figure = _picture(columns, one, side, texts, tensor, vocabulary)
+    texts = {"encoder": vocabulary.pieces(src[0]), "decoder": vocabulary.pieces(tgt[0])}
+    figure = _picture(columns, *found[opened], texts, tensor, vocabulary)
     data = {
         "story": story,
         "opened": opened,
         "most": MOST_TOKENS,
-        "columns": {side: [made._asdict() for made in column] for side, column in columns.items()},
+        "columns": {side: [box._asdict() for box in column] for side, column in columns.items()},
     }
-    return control("architectureControl", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("architectureControl", data, figure, model, vocabulary)
 
 
 def _picture(
-    columns: dict[str, list[Box]],
-    opened: Box,
-    side: str,
-    texts: dict[str, list[str]],
-    tensor: Tensor,
-    vocabulary: Vocabulary,
+    columns: Columns, side: str, opened: Box, texts: dict[str, list[str]], tensor: Tensor, vocabulary: Vocabulary
 ) -> Figure:
     """The boxes, and what the opened one computes."""
     layer = layer_of(opened)
@@ -112,10 +99,10 @@ def _reading(opened: Box, rows: list[str], keys: list[str], values: Tensor, row:
     """A number of the tensor in words, as the control says it."""
     at, value = f"“{rows[row]}”, position {row}", values[row, column].item()
     if opened.role == "attention":
-        return f"At {at}, the mean of the heads gives “{keys[column]}”, position {column}, the weight {value:.2f}."
+        return sentence("at weight", at, "the mean of the heads", f"“{keys[column]}”", column, f"{value:.2f}")
     if opened.name == "output":
-        return f"Behind {at}, “{keys[column]}” has the logit {minus(value)}."
+        return sentence("at logit", at, f"“{keys[column]}”", minus(value))
     if opened.name == "softmax":
-        return f"Behind {at}, “{keys[column]}” has the probability {percent(value)}."
+        return sentence("at probability", at, f"“{keys[column]}”", percent(value))
     length = values.norm(dim=-1).mean()
-    return f"At {at}, column {column} holds {minus(value)}. A vector is {length:.1f} long on average."
+    return sentence("at column", at, column, minus(value), f"{length:.1f}")

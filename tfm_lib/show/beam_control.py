@@ -4,10 +4,10 @@ import torch
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import control, minus
+from tfm_lib.show.control import Live, minus, percent, sentence
 from tfm_lib.show.figure import MEANING, QUIET, Figure, style
-from tfm_lib.show.live import Live
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.newsdesk import read_story
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import Writer, evaluating
 from tfm_lib.writing.next_token import log_softmax
 
@@ -22,10 +22,7 @@ def beam_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Live
 
     The text that wins is compared with greedy's. Raises ValueError for a story that the model cannot read.
     """
-    src = torch.tensor([vocabulary.encode(story)], device=next(model.parameters()).device)  # (1, S)
-    if not 1 <= src.shape[1] <= model.config.max_length:
-        longest = model.config.max_length
-        raise ValueError(f"story has {src.shape[1]} tokens; the model reads 1 to {longest}: write one, or shorten it")
+    src = read_story(model, vocabulary, story)  # (1, S)
     most = min(MOST_TOKENS, model.config.max_length)
     with torch.inference_mode(), evaluating(model):
         writer = Writer(model, src, most)
@@ -34,28 +31,24 @@ def beam_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Live
     goes_on = (~ends).nonzero()[:WIDTH, 0].tolist()
     words, totals, probs = vocabulary.pieces(best.indices), best.values.tolist(), best.values.exp().tolist()
     fates = [f"→ beam {goes_on.index(rank) + 1}" if rank in goes_on else "✗ dropped" for rank in range(2 * WIDTH)]
-    ended = "No text has ended."
+    ended = sentence("beam, none has ended")
     if ends.any():
         rank = int(ends.nonzero()[0])
         fates[rank] = "■ has ended" if rank < WIDTH else "✗ ends too low"
         if rank < WIDTH:
-            ended = f"One text has ended, “”, with a score of {minus(totals[rank])}."
+            ended = sentence("beam, ended", "One text has ended,", "“”", minus(totals[rank]))
     first = goes_on[0]
-    figure = Figure(
-        f"Step 1 continues one beam, the empty text. Of the {2 * WIDTH} best continuations {WIDTH} go on, first "
-        f"“{words[first]}”: its last word has a probability of {100 * probs[first]:.1f} %, and the text a total of "
-        f"{minus(totals[first])}. {ended}",
-        2.1,
-    )
+    begin = 1, "one beam, the empty text", 2 * WIDTH, WIDTH, "go", f"“{words[first]}”"
+    figure = Figure(sentence("beam", *begin, percent(probs[first]), minus(totals[first]), ended), 2.1)
     axes = figure.subplots()
     colors = [MEANING["aside" if fate.startswith("✗") else "chosen"].color for fate in fates]
     axes.barh(range(2 * WIDTH), probs, color=colors)
     for rank, (total, fate) in enumerate(zip(totals, fates, strict=True)):
-        told = f"{100 * probs[rank]:.1f} %, total {minus(total)}   {fate}"
-        axes.text(probs[rank], rank, f" {told}", va="center", size=8.5)
+        about = f" {100 * probs[rank]:.1f} %, total {minus(total)}   {fate}"
+        axes.text(probs[rank], rank, about, va="center", size=8.5)
     axes.set_yticks(range(2 * WIDTH), words, parse_math=False)
     axes.set(title="the first words, best first", xlabel="probability", xlim=(0, 1.6 * probs[0]))
     axes.invert_yaxis()
     axes.xaxis.label.set_color(QUIET)
     data = {"story": story, "most": most, "widths": WIDTHS, "penalties": PENALTIES, "width": WIDTH, "penalty": 0}
-    return control("beamControl", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("beamControl", data, figure, model, vocabulary)

@@ -1,13 +1,9 @@
 """The shipped summarizer with fewer bits a weight: turn them, and see bytes, quality and a headline."""
 
-import json
-
-from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
 
-RECORD = "benchmarks/compressing.json"
+RECORD = "benchmarks/adapt_and_compress/compressing.json"
 LOOKS = {"tensor": MEANING["key"], "row": MEANING["query"], "group": MEANING["value"]}  # of who shares a step
 BITS, PER = 4, "row"  # to begin with
 
@@ -16,21 +12,17 @@ BITS, PER = 4, "row"  # to begin with
 def bits_control() -> Live:
     """Bytes against headlines that are right, for each number of bits and each way to share a step.
 
-    It shows what `benchmarks/compressing.py` has written; nothing is computed anew.
+    It shows what `benchmarks/adapt_and_compress/compressing.py` has written; nothing is computed anew.
     """
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     points = [{name: row[name] for name in ("bits", "per", "bytes", "exact", "headline")} for row in record["bits"]]
     chosen = next(point for point in points if (point["bits"], point["per"]) == (BITS, PER))
-    figure = Figure(
-        f"With {BITS} bits and a step for each {PER}, the file has {chosen['bytes']:,} bytes, and "
-        f"{percent(chosen['exact'])} of {record['stories']} headlines are exactly right. "
-        f"One of them reads “{chosen['headline']}”.",
-        2.8,
-    )
+    share, size = percent(chosen["exact"]), f"{chosen['bytes']:,}"
+    figure = Figure(sentence("bits", BITS, PER, size, share, record["stories"], chosen["headline"]), 2.8)
     axes = figure.subplots()
     for per, look in LOOKS.items():
-        own = [point for point in points if point["per"] == per]
-        kilobytes, exact = [point["bytes"] / 1000 for point in own], [100 * point["exact"] for point in own]
+        line = [point for point in points if point["per"] == per]
+        kilobytes, exact = [point["bytes"] / 1000 for point in line], [100 * point["exact"] for point in line]
         axes.plot(kilobytes, exact, marker="o", markersize=4, label=f"a step for each {per}", **look.line)
     axes.plot(chosen["bytes"] / 1000, 100 * chosen["exact"], "o", markersize=11, mfc="none", mec=LOOKS[PER].color)
     axes.set(xlabel="kB of the file", ylabel="exactly right, %", xlim=(200, 1120), ylim=(-4, 104))

@@ -1,7 +1,10 @@
 """What drawings of boxes and arrows are made of; they count in inches."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.text import Text
 
 from tfm_lib.show.figure import QUIET, Figure
 
@@ -24,6 +27,11 @@ def box(
     patch = FancyBboxPatch((x, y), width, height, "round,pad=0,rounding_size=0.07", facecolor=color, zorder=layer)
     patch.set(edgecolor=edge or QUIET, linewidth=2.6 if edge else 0.9)
     axes.add_patch(patch)
+
+
+def write(axes: Axes, x: float, y: float, text: str, size: float, **look: Any) -> Text:
+    """Words around the point (x, y)."""
+    return axes.text(x, y, text, ha="center", va="center", fontsize=size, **look)
 
 
 def arrow(axes: Axes, *corners: tuple[float, float], color: str = QUIET) -> None:

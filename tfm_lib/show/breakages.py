@@ -35,15 +35,14 @@ def breaking(model: Transformer, off: Sequence[str]) -> Iterator[None]:
 
     positions: nothing is added to the embeddings. causal: the target's words see those after them, so a text must be
     read anew at each step, by `write_anew`: a cache holds what was computed while the later words were not there.
-    scaling: scores are not divided by sqrt(K). residuals: a sub-layer's output replaces its input instead of being
+    scaling: scores are not divided by sqrt(Dh). residuals: a sub-layer's output replaces its input instead of being
     added to it. A layer gives back what it was given; a head adds nothing.
     Raises ValueError for another name.
     """
     modules, layers, heads = dict(model.named_modules()), layer_names(model), head_names(model)
     if wrong := [name for name in off if name not in (*PARTS, *layers, *heads)]:
-        raise ValueError(
-            f"no part is called {', '.join(wrong)}; there are {', '.join((*PARTS, *layers, heads[0]))}, ..."
-        )
+        names = ", ".join((*PARTS, *layers, heads[0]))
+        raise ValueError(f"no part is called {', '.join(wrong)}; there are {names}, ...")
     with ExitStack() as changes:
 
         def change(module: nn.Module, method: str, other: Any) -> None:
@@ -70,27 +69,18 @@ def _without_a_way_around(module: Residual, x: Tensor, sublayer: Any) -> Tensor:
     return sublayer(module.norm(x))
 
 
-def _as_it_came(forward: Any, x: Tensor, *others: Any, **more: Any) -> Tensor:
-    forward(x, *others, **more)  # its keys and values go to the cache, whose length counts the words
+def _as_it_came(forward: Any, x: Tensor, *args: Any, **names: Any) -> Tensor:
+    forward(x, *args, **names)  # its keys and values go to the cache, whose length counts the words
     return x
 
 
 def _attend(
-    attend: Any,
-    silent: list[int],
-    sees_all: bool,
-    scaled: bool,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    positions: Any,
-    *,
-    causal: bool,
+    attend: Any, silent: list[int], sees_all: bool, scaled: bool, query: Tensor, *inputs: Any, causal: bool
 ) -> Tensor:
+    """What `attend` gives of the query and its other inputs; silent heads add nothing."""
     if not scaled:
         query = query * sqrt(query.shape[-1])
-    mixed = attend(query, key, value, mask, positions, causal=causal and not sees_all)  # (B, H, T, K)
+    mixed = attend(query, *inputs, causal=causal and not sees_all)  # (B, H, T, Dh)
     return mixed.index_fill(1, torch.tensor(silent, dtype=torch.long, device=mixed.device), 0.0)
 
 

@@ -1,12 +1,10 @@
 """The decoder's cache, word by word: what it keeps, and which work it saves."""
 
-import torch
-
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
+from tfm_lib.show.newsdesk import read_story
 from tfm_lib.writing.decoding import greedy
 
 MOST_TOKENS = 16  # of a text, its end included
@@ -36,33 +34,31 @@ def cache_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Liv
 
     The encoder has run before, in both ways. Raises ValueError for a story that the model cannot read.
     """
-    src = torch.tensor([vocabulary.encode(story)], device=next(model.parameters()).device)  # (1, S)
-    source, longest = src.shape[1], model.config.max_length
-    if not 1 <= source <= longest:
-        raise ValueError(f"story has {source} tokens; the model reads 1 to {longest}: write one, or shorten it")
-    words = vocabulary.pieces(greedy(model, src, min(MOST_TOKENS, longest))[0])
+    src = read_story(model, vocabulary, story)  # (1, S)
+    words = vocabulary.pieces(greedy(model, src, min(MOST_TOKENS, model.config.max_length))[0])
+    source = src.shape[1]
     steps = range(1, len(words) + 1)
-    kept = [multiplications(model.config, source, past=step - 1, new=1) for step in steps]
+    cached = [multiplications(model.config, source, past=step - 1, new=1) for step in steps]
     anew = [multiplications(model.config, source, past=0, new=step) for step in steps]
     row = 2 * model.config.num_decoder_layers * model.config.d_model  # numbers that a token leaves in the cache
     size = next(model.parameters()).element_size()
     last, read = len(words), ["[start]", *words][-2]
-    few, many = sum(kept[-1].values()), sum(anew[-1].values())
+    few, many = sum(cached[-1].values()), sum(anew[-1].values())
+    text, memory = (f"{count * row:,} numbers in {count * row * size / 1024:.1f} KiB" for count in (last, source))
+    less = sentence("cache, less", f"{many:,}", f"{many / few:.1f}")
     figure = Figure(
-        f"Step {last} has read “{read}” and writes “{words[-1]}”. The cache holds keys and values of {last} tokens of "
-        f"the text, {last * row:,} numbers in {last * row * size / 1024:.1f} KiB, and of the story's {source}, "
-        f"{source * row:,} numbers in {source * row * size / 1024:.1f} KiB, made in step 1. The step multiplies "
-        f"{few:,} times; without a cache it would be {many:,} times, {many / few:.1f} times as often.",
+        f"{sentence('cache, step', last, read, words[-1])} "
+        f"{sentence('cache', f'{last} tokens', text, source, memory, f'{few:,}', less)}",
         2.3,
     )
     left, right = figure.subplots(1, 2)
     for name, role, tokens in (("of the story", "aside", [source] * last), ("of the text", "chosen", steps)):
         left.plot(steps, [row * size / 1024 * count for count in tokens], marker="o", label=name, **MEANING[role].line)
     left.set(title="kept after the step, KiB", xlabel="step", ylim=(0, None), xticks=steps)
-    for name, role, parts in (("without a cache", "aside", anew), ("with a cache", "chosen", kept)):
+    for name, role, parts in (("without a cache", "aside", anew), ("with a cache", "chosen", cached)):
         right.plot(steps, [sum(one.values()) / 1e6 for one in parts], marker="o", label=name, **MEANING[role].line)
     right.set(title="million multiplications of the step", xlabel="step", ylim=(0, None), xticks=steps)
     for axes in (left, right):
         axes.legend(frameon=False)
-    data = {"words": words, "source": source, "row": row, "size": size, "kept": kept, "anew": anew}
+    data = {"words": words, "source": source, "row": row, "size": size, "kept": cached, "anew": anew}
     return control("cacheControl", data, figure)

@@ -9,11 +9,15 @@ from anywidget import AnyWidget
 from traitlets import Any as Anything
 from traitlets import Bool, Bytes, Dict, Unicode
 
+from tfm_lib.lessons import course_file
 from tfm_lib.show.live import ON_PAGES, Live
-from tfm_lib.show.scripts import CSS, widget_module
+from tfm_lib.show.scripts import CSS, SENTENCES, widget_module
 
 if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has none
     from tfm_lib.show.figure import Figure
+
+
+Weights = Mapping[str, bytes] | None  # checkpoints by name
 
 
 class Control(AnyWidget):
@@ -31,25 +35,12 @@ class Control(AnyWidget):
     later = Bool().tag(sync=True)
     kept = Anything().tag(sync=True)
 
-    def __init__(
-        self, name: str, data: Mapping[str, Any], weights: Mapping[str, bytes] | None = None, later: bool = False
-    ) -> None:
-        super().__init__(_esm=_module(name), _css=CSS.read_text(encoding="utf-8"))
+    def __init__(self, name: str, data: Mapping[str, Any], weights: Weights = None, later: bool = False) -> None:
+        super().__init__(_esm=widget_module(name), _css=CSS.read_text(encoding="utf-8"))
         self.name, self.data, self.weights, self.later = name, dict(data), dict(weights or {}), later
 
 
-@cache
-def _module(name: str) -> str:
-    return widget_module(name)
-
-
-def control(
-    name: str,
-    data: Mapping[str, Any],
-    figure: "Figure",
-    weights: Mapping[str, bytes] | None = None,
-    later: bool = False,
-) -> Live:
+def control(name: str, data: Mapping[str, Any], figure: "Figure", weights: Weights = None, later: bool = False) -> Live:
     """The control, with its picture as the static form; pages build it anew of name, data and the models that ship.
 
     weights: checkpoints by name, as `weights_of` gives them; with one that pages don't have they show the picture.
@@ -65,6 +56,23 @@ def control(
         if later:
             bundle[ON_PAGES]["later"] = True
     return Live(Control(name, data, weights, later), bundle, about)
+
+
+def load_record(name: str) -> dict[str, Any]:
+    """What a benchmark has written to the file of that name."""
+    found: dict[str, Any] = json.loads(course_file(name).read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    sentences: dict[str, str] = json.loads(SENTENCES.read_text(encoding="utf-8"))
+    return sentences
+
+
+def sentence(name: str, *values: object) -> str:
+    """What a control and its stored picture both say, by the table that both read: js/words.json."""
+    return _sentences()[name].format(*values)
 
 
 def minus(number: float) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection
 from itertools import product
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from tfm_lib.lessons import FIRST_BEYOND, LESSONS
-from tfm_lib.show.boxes import arrow, box, canvas
+from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
+from tfm_lib.show.boxes import arrow, box, canvas, write
 from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, style
 from tfm_lib.show.overview import PARTS, overview
 
@@ -33,48 +34,35 @@ def course_map(current: int | None = None) -> Figure:
     if current is not None:
         message += f" You are in lesson {current:02d}, {numbered[current].short}: thick frame."
     width, height, across, down = 2.06, 0.86, 2.5, 1.12  # of boxes that end on whole pixels
-    last = max(lesson.place[1] for lesson in LESSONS)  # row
-    heading = 0.3  # inches between the parts
+    last, heading = max(lesson.place[1] for lesson in LESSONS), 0.3  # row; inches between the parts
     figure, axes = canvas(message, 1.16 + last * down + heading)
-    corners = {
-        lesson.number: (
-            0.07 + lesson.place[0] * across,
-            0.12 + (last - lesson.place[1]) * down + heading * (lesson.place[1] < FIRST_BEYOND),
-        )
-        for lesson in LESSONS
-    }
+    corners = {}
+    for lesson in LESSONS:
+        column, row = lesson.place
+        corners[lesson.number] = 0.07 + column * across, 0.12 + (last - row) * down + heading * (row < FIRST_BEYOND)
     top = 0.12 + (last - FIRST_BEYOND) * down + height + 0.14
     axes.text(0.07, top, "Part two, beyond the paper: each lesson alone, after 08", va="bottom", color=QUIET)
     for lesson in LESSONS:
-        x, y = corners[lesson.number]
-        here, name = int(lesson.number) == current, f"{lesson.number}  {lesson.short}"
-        look = MEANING[ABOUT[lesson.color]]
-        box(axes, x, y, width, height, look.fill, look.color if here else None)
-        axes.text(x + 0.1, y + height - 0.12, name, va="top", weight="bold", fontsize=9.5, zorder=4)
-        axes.text(
-            x + 0.1, y + height - 0.38, lesson.question, va="top", color=QUIET, fontsize=9, linespacing=1.3, zorder=4
-        )
-        if here:
-            badge = {"boxstyle": "round,pad=0.25", "facecolor": QUIET, "edgecolor": "none"}
-            place = (x + width - 0.12, y)  # on the frame, below the question
-            axes.text(
-                *place,
-                "you are here",
-                ha="right",
-                va="center",
-                color="white",
-                weight="bold",
-                fontsize=8,
-                bbox=badge,
-                zorder=5,
-            )
-    for before, after in [(before, lesson.number) for lesson in LESSONS for before in lesson.builds_on]:
-        (x, y), (to_x, to_y) = corners[before], corners[after]
-        right, up = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
-        start = (x + width / 2 * (1 + right), y + height / 2 * (1 + up))
-        end = (to_x + width / 2 * (1 - right), to_y + height / 2 * (1 - up))
-        arrow(axes, start, end)
+        to_x, to_y = corners[lesson.number]
+        _lesson(axes, to_x, to_y, width, height, lesson, here=int(lesson.number) == current)
+        for x, y in (corners[before] for before in lesson.builds_on):
+            right, up = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
+            start = (x + width / 2 * (1 + right), y + height / 2 * (1 + up))
+            arrow(axes, start, (to_x + width / 2 * (1 - right), to_y + height / 2 * (1 - up)))
     return figure
+
+
+def _lesson(axes: Axes, x: float, y: float, width: float, height: float, lesson: Lesson, here: bool) -> None:
+    """The box of a lesson with its lower left corner at (x, y); where you are `here`, it says so on its frame."""
+    look = MEANING[ABOUT[lesson.color]]
+    box(axes, x, y, width, height, look.fill, look.color if here else None)
+    text: dict[str, Any] = {"va": "top", "zorder": 4}
+    axes.text(x + 0.1, y + height - 0.12, f"{lesson.number}  {lesson.short}", weight="bold", fontsize=9.5, **text)
+    axes.text(x + 0.1, y + height - 0.38, lesson.question, color=QUIET, fontsize=9, linespacing=1.3, **text)
+    if here:
+        badge = {"boxstyle": "round,pad=0.25", "facecolor": QUIET, "edgecolor": "none"}
+        text = {"ha": "right", "va": "center", "color": "white", "weight": "bold", "fontsize": 8, "zorder": 5}
+        axes.text(x + width - 0.12, y, "you are here", bbox=badge, **text)
 
 
 WIDE, TALL, LINE = 1.8, 0.3, 0.13  # inches: a part's size, and how much a second line of text adds
@@ -87,7 +75,7 @@ def _part(axes: Axes, x: float, y: float, part: str, text: str, wide: float = WI
     """A named part centered at x with its bottom at y; returns its top."""
     tall = TALL + LINE * text.count("\n")
     box(axes, x - wide / 2, y, wide, tall, MEANING[PARTS[part][0]].fill)
-    axes.text(x, y + tall / 2, text, ha="center", va="center", fontsize=8.8, linespacing=1.2, zorder=4)
+    write(axes, x, y + tall / 2, text, 8.8, linespacing=1.2, zorder=4)
     return y + tall
 
 
@@ -109,19 +97,17 @@ def _side(axes: Axes, x: float, side: int, name: str, sublayers: Collection[tupl
     """Everything from the tokens to the top of one stack, with the residual ways on its outer side."""
     source = name == "encoder"
     ids = "source token ids (B, S)" if source else "target token ids so far (B, T)"
-    axes.text(x, 0.1, ids, ha="center", va="center", fontsize=8.8, color=QUIET)
+    write(axes, x, 0.1, ids, 8.8, color=QUIET)
     arrow(axes, (x, 0.2), (x, EMBED))
     arrow(axes, (x, _part(axes, x, EMBED, "embedding", "Embedding · √d_model")), (x, PLUS - 0.1))
     axes.plot(x, PLUS, "o", ms=14, mfc="white", mec=QUIET, zorder=2)
-    axes.text(x, PLUS, "+", ha="center", va="center", fontsize=12, zorder=4)
+    write(axes, x, PLUS, "+", 12, zorder=4)
     arrow(axes, (MIDDLE + side * 0.45, PLUS), (x - side * 0.1, PLUS))
     top = _layer(axes, x, side, sublayers)
     for shift in (0.12, 0.06, 0.0):  # the other layers of the stack look out behind the first
         corner = (x - WIDE / 2 - 0.28 + shift, FLOOR - 0.36 + shift)
         box(axes, *corner, WIDE + 0.56, top + 0.12 - FLOOR + 0.36, "white", layer=1 - shift)
-    axes.text(
-        x + side * 1.42, (FLOOR + top) / 2, f"{name}: N layers", rotation=90, ha="center", va="center", weight="bold"
-    )
+    write(axes, x + side * 1.42, (FLOOR + top) / 2, f"{name}: N layers", 9, rotation=90, weight="bold")
     return top + 0.12
 
 
@@ -150,21 +136,27 @@ def architecture(lit: Collection[str] = ()) -> Figure:
     arrow(axes, (LEFT + 0.7, top + 0.45), (MIDDLE, top + 0.45), (MIDDLE, into), (RIGHT - WIDE / 2, into))
     axes.text(MIDDLE - 0.25, top + 0.52, "to every decoder layer", ha="center", va="bottom", fontsize=8.8, color=QUIET)
     top = _side(axes, RIGHT, 1, "decoder", [masked, cross, feed])
-    arrow(axes, (RIGHT, top), (RIGHT, top + 0.27))
-    top = _part(axes, RIGHT, top + 0.27, "linear", "Linear")
-    arrow(axes, (RIGHT, top), (RIGHT, top + 0.14))
-    top = _part(axes, RIGHT, top + 0.14, "softmax", "Softmax")
+    for way, part in ((0.27, "linear"), (0.14, "softmax")):
+        arrow(axes, (RIGHT, top), (RIGHT, top + way))
+        top = _part(axes, RIGHT, top + way, part, part.capitalize())
     arrow(axes, (RIGHT, top), (RIGHT, top + 0.18))
-    axes.text(
-        RIGHT,
-        top + 0.28,
-        "probabilities of each next token (B, T, V)",
-        ha="center",
-        va="center",
-        fontsize=8.8,
-        color=QUIET,
-    )
+    write(axes, RIGHT, top + 0.28, "probabilities of each next token (B, T, V)", 8.8, color=QUIET)
     return figure
+
+
+# The arrows in it: from, to, what it does, and how far that stands aside.
+STEPS = [
+    ((0.82, 1.25), (1.48, 2.0), "$W_q$", -0.1),
+    ((0.82, 1.2), (1.48, 1.2), "$W_k$", 0.05),
+    ((0.82, 1.15), (1.48, 0.4), "$W_v$", 0.15),
+    ((2.3, 1.2), (2.68, 1.65), "split", -0.13),
+    ((2.3, 1.2), (2.68, 0.75), "", 0),
+    ((3.82, 1.7), (4.23, 1.7), "attend", 0),
+    ((3.82, 0.7), (4.23, 0.7), "attend", 0),
+    ((4.63, 1.65), (5.17, 1.3), "join", 0.09),
+    ((4.63, 0.75), (5.17, 1.1), "", 0),
+    ((5.83, 1.2), (6.38, 1.2), "$W_o$", 0),
+]
 
 
 @style()
@@ -192,21 +184,9 @@ def multi_head_attention() -> Figure:
             corner = (left + 0.13 * column, middle - 0.26 + 0.52 / 3 * word)
             axes.add_patch(Rectangle(corner, 0.13, 0.52 / 3, facecolor=color, alpha=shade, edgecolor="white"))
         axes.text(left + 0.065 * len(shades), middle + 0.3, name, ha="center", va="bottom")
-    steps = [
-        ((0.82, 1.25), (1.48, 2.0), "$W_q$", -0.1),
-        ((0.82, 1.2), (1.48, 1.2), "$W_k$", 0.05),
-        ((0.82, 1.15), (1.48, 0.4), "$W_v$", 0.15),
-        ((2.3, 1.2), (2.68, 1.65), "split", -0.13),
-        ((2.3, 1.2), (2.68, 0.75), "", 0),
-        ((3.82, 1.7), (4.23, 1.7), "attend", 0),
-        ((3.82, 0.7), (4.23, 0.7), "attend", 0),
-        ((4.63, 1.65), (5.17, 1.3), "join", 0.09),
-        ((4.63, 0.75), (5.17, 1.1), "", 0),
-        ((5.83, 1.2), (6.38, 1.2), "$W_o$", 0),
-    ]
     axes.plot([2.12, 2.2, 2.2, 2.12], [2.3, 2.3, 0.1, 0.1], "-", color=QUIET, linewidth=1.1)  # all three are split
     axes.plot([2.2, 2.3], [1.2, 1.2], "-", color=QUIET, linewidth=1.1)
-    for start, end, name, aside in steps:
+    for start, end, name, aside in STEPS:
         arrow(axes, start, end)
         between = ((start[0] + end[0]) / 2 + aside, (start[1] + end[1]) / 2 + 0.05)
         axes.text(*between, name, ha="center", va="bottom")

@@ -2,11 +2,12 @@
 
 Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson shows a figure by ending a cell in it.
 """
+# ruff: noqa: F401  (lessons and drawings find the colors here, too)
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -14,64 +15,15 @@ from cycler import cycler
 from matplotlib import figure
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 from torch import Tensor
 
+from tfm_lib.show.colors import COLORS, DARK, DIVERGING, INK, LINE_STYLES, MASK, MEANING, PALE, QUIET, ROLES, SEQUENTIAL
 from tfm_lib.show.live import caption
 
 PAGE_WIDTH = 7.4  # inches; shown as 740 pixels, the width of a notebook's text
 CSS_PIXELS_PER_INCH = 100
-INK, QUIET, PALE = "#1f2933", "#52606d", "#d9dee4"
-# After Okabe and Ito, darker where letters ask for it (4.5 to 1 on white): color-blind readers tell apart what meets in
-# one picture. Each goes with a line style.
-_BLUE, _VERMILION, _GREEN = ("#006aae", "#d3e5f6"), ("#c5510b", "#fbe3c8"), ("#00865b", "#d5ecd9")
-_PURPLE, _OLIVE, _TEAL = ("#6b2f86", "#e6def2"), ("#625000", "#f3eec9"), ("#087272", "#d3ecec")
-_CRIMSON, _GRAY = ("#8a1b4e", "#f9d9d6"), ("#7b8794", "#eef1f4")
-COLORS = tuple(color for color, _ in (_BLUE, _VERMILION, _GREEN, _PURPLE, _OLIVE, _TEAL))  # of lines without a role
-LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 0.6)))
-
-
-class Look(NamedTuple):
-    """How a role is drawn: `axes.plot(losses, **MEANING["pre-norm"].line)`."""
-
-    color: str  # of its lines, points and letters
-    fill: str  # of its boxes and areas, pale under dark letters
-    linestyle: str = "-"
-
-    @property
-    def line(self) -> dict[str, str]:
-        """Arguments for a line of it."""
-        return {"color": self.color, "linestyle": self.linestyle}
-
-
-# One meaning a color through the whole course. A row holds roles that may meet in one picture; in it no color stands
-# for two of them. Roles of different rows may share a color, and never meet.
-ROLES = (
-    {"query": Look(*_BLUE), "key": Look(*_VERMILION, "--"), "value": Look(*_GREEN, "-.")},
-    {  # parts of the model; "norm" takes in the residual ways, "output" turns the last vectors into words
-        "embedding": Look(*_CRIMSON),
-        "positions": Look(*_VERMILION, "--"),
-        "attention": Look(*_BLUE),
-        "feed-forward": Look(*_GREEN, "-."),
-        "norm": Look(*_OLIVE, "--"),
-        "output": Look(*_PURPLE, ":"),
-    },
-    {"encoder": Look(*_TEAL), "decoder": Look(*_PURPLE, "--")},  # the memory is the encoder's
-    {"post-norm": Look(*_PURPLE), "pre-norm": Look(*_GREEN, "--")},
-    {"with": Look(*_BLUE), "without": Look(*_VERMILION, "--")},  # a part; without it, or broken
-    {"training": Look(*_BLUE), "validation": Look(*_OLIVE, "--")},
-    {"ours": Look(*_BLUE), "library": Look(*_OLIVE, "--")},
-    {"allowed": Look("#08306b", "#9cc9e8"), "hidden": Look("#9a5b13", "#f1f3f5")},  # pairs of a mask
-    {"chosen": Look(*_BLUE), "aside": Look(*_GRAY, ":")},  # aside: what was dropped, baselines, guides
-)
-MEANING = {role: look for row in ROLES for role, look in row.items()}
-# Zero is nearly white, so that the eye goes to the weights; light to dark, so that it also reads in gray.
-SEQUENTIAL = LinearSegmentedColormap.from_list("weight", ["#f9fafb", "#a9d0ea", "#2f7fb8", "#08306b"])
-MASK = ListedColormap([MEANING["hidden"].fill, MEANING["allowed"].fill])  # of False and True
-# Its ends differ in lightness as well as in hue: the sign of a number survives a gray print.
-DIVERGING = LinearSegmentedColormap.from_list("tfm", ["#08306b", "#5b8fc7", "#f7f7f7", "#fdc67a", "#ec8a1c"])
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib: the same pixels on every machine
     "font.size": 9,
@@ -83,10 +35,8 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLORS, linestyle=LINE_STYLES),
-    "axes.unicode_minus": True,
     "grid.color": PALE,
     "grid.linewidth": 0.7,
-    "grid.linestyle": "-",
     "text.color": INK,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
@@ -94,7 +44,6 @@ STYLE: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.8,
 }
-DARK = 0.68  # from this weight on white letters stand out from SEQUENTIAL, below it black ones, by 4.5 to 1
 Labels = Sequence[object] | None  # tokens, or their numbers where there are none
 
 
@@ -103,15 +52,15 @@ def style() -> Iterator[None]:
     """Matplotlib's own defaults plus the course's style, for the length of a `with` block or a decorated call."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        with matplotlib.rc_context(STYLE):
-            yield
+        matplotlib.rcParams.update(STYLE)
+        yield
 
 
 class Figure(figure.Figure):
     """A picture of `height` inches with its message `alt` as alt text and, where a cell shows it, as text under it.
 
-    Made without pyplot: end a cell in it, or pass it to `display`. Draw on it as on any matplotlib figure, inside
-    `with style():` where lines and letters should look like the course's. Raises ValueError where the message is empty.
+    Draw on it as on any matplotlib figure, inside `with style():` where lines and letters should look like the
+    course's. Raises ValueError where the message is empty.
     """
 
     @style()
@@ -119,8 +68,8 @@ class Figure(figure.Figure):
         if not alt.strip():
             raise ValueError("alt is empty; wanted the figure's message in a sentence: what should a reader see in it?")
         layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06, compress=True)
-        dpi = 1.5 * CSS_PIXELS_PER_INCH
-        super().__init__(figsize=(width, height), dpi=dpi, facecolor="white", layout=layout)
+        size, dpi = (width, height), 1.5 * CSS_PIXELS_PER_INCH
+        super().__init__(figsize=size, dpi=dpi, facecolor="white", layout=layout)
         self.alt = " ".join(alt.split())
 
     @style()
@@ -168,6 +117,15 @@ def finite_array(tensor: Tensor, name: str, axes: str) -> np.ndarray:
     values = tensor.detach().double().cpu().numpy()
     if not np.isfinite(values).all():
         raise ValueError(f"{name} holds nan or infinite values; wanted finite ones: find where they arise first")
+    return values
+
+
+def weight_array(weights: Tensor, axes: str) -> np.ndarray:
+    """As `finite_array`, of attention weights; ValueError where they lie outside of 0 to 1, too."""
+    values = finite_array(weights, "weights", axes)
+    if values.min() < 0 or values.max() > 1 + 1e-3:
+        got = f"{values.min():.3g} to {values.max():.3g}"
+        raise ValueError(f"weights run from {got}; wanted 0 to 1: apply the softmax over the keys first")
     return values
 
 

@@ -4,11 +4,10 @@ import torch
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, sentence
 from tfm_lib.show.figure import quoted
-from tfm_lib.show.live import Live
 from tfm_lib.show.plots import attention_map
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import evaluating
 from tfm_lib.writing.tracing import record_attention
 
@@ -25,9 +24,7 @@ def heads_control(model: Transformer, vocabulary: Vocabulary, story: str = STORY
     """
     ids = vocabulary.encode(story)
     if not 1 <= len(ids) <= MOST:
-        raise ValueError(
-            f"story has {len(ids)} tokens; wanted 1 to {MOST}, which can be read in a row: take a sentence"
-        )
+        raise ValueError(f"story has {len(ids)} tokens; wanted 1 to {MOST}, which fit in a row: take a sentence")
     layer, query = 0, (len(ids) - 1) // 2
     src = torch.tensor([ids], device=next(model.parameters()).device)  # (1, S)
     with evaluating(model), record_attention(model) as maps:
@@ -37,14 +34,9 @@ def heads_control(model: Transformer, vocabulary: Vocabulary, story: str = STORY
     words, labels = vocabulary.pieces(ids), [*(f"head {head}" for head in range(len(weights))), "mean"]
     names = quoted(words)
     best = [f"{names[int(row.argmax())]} ({row.max():.2f})" for row in weights]
-    figure = attention_map(
-        rows,
-        labels,
-        words,
-        caption=f"{names[query]} asks in layer {layer}. Favorites of heads 0 to {len(best) - 1}: {', '.join(best)}. "
-        f"Different ones: {len({*weights.argmax(-1).tolist()})}. The mean of all heads gives its most, "
-        f"{rows[-1].max():.2f}, to {names[int(rows[-1].argmax())]}.",
-    )
+    different, most = len({*weights.argmax(-1).tolist()}), names[int(rows[-1].argmax())]
+    favorites = len(best) - 1, ", ".join(best), different, f"{rows[-1].max():.2f}", most
+    figure = attention_map(rows, labels, words, caption=sentence("heads", names[query], layer, *favorites))
     figure.axes[0].set_ylabel("")  # the rows are heads: one word asks
     data = {"story": story, "layer": layer, "query": query}
-    return control("headsControl", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("headsControl", data, figure, model, vocabulary)

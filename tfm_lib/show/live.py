@@ -42,19 +42,14 @@ def store_static_forms(model: dict[str, Any], **_: Any) -> None:
 class Live:
     """A widget and its static form in one output: a page with a kernel shows the one, any other page the other.
 
-    `data` maps MIME types to the static form: "text/plain" always, perhaps "image/png" too; `metadata` is its
-    metadata, such as the alt text. That is what `_repr_mimebundle_` of a figure returns, so a control around a
-    figure is `Live(widget, *figure._repr_mimebundle_())`. Lessons are stored without the widget's view, since its
-    model lives in one kernel only.
-
-    Raises ValueError if there is no text/plain, which is all that some pages show.
+    `data` (the static form by MIME type) and `metadata` are what a figure's `_repr_mimebundle_` returns: a control
+    around a figure is `Live(widget, *figure._repr_mimebundle_())`. Raises ValueError if there is no text/plain, all
+    that some pages show.
     """
 
     def __init__(self, widget: "Widget", data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
         if "text/plain" not in data:
-            raise ValueError(
-                f"the static form has {sorted(data)}; add 'text/plain', a sentence that says what is shown"
-            )
+            raise ValueError(f"the static form has {sorted(data)}; add 'text/plain', a sentence on what is shown")
         self.widget, self.data, self.metadata = widget, dict(data), dict(metadata or {})
 
     def __repr__(self) -> str:

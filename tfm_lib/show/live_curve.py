@@ -3,8 +3,7 @@
 from math import ceil
 
 from tfm_lib.learning.checkpoints import State
-from tfm_lib.show.control import Control
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Control, Live
 
 MOST_POINTS = 500  # more than there are pixels for
 
@@ -12,7 +11,8 @@ MOST_POINTS = 500  # more than there are pixels for
 class LiveCurve(Live):
     """The loss of a run of so many steps, for `train(..., save=curve, save_every=10)`: it is drawn at each call.
 
-    Its stored form is a line of text, since the picture of a finished run is `plots.learning_curve(history)`.
+    Its stored form is a line of text, since the picture of a finished run is `plots.learning_curve(history)`. Raises
+    ValueError for fewer steps than 1.
     """
 
     def __init__(self, steps: int) -> None:
@@ -32,9 +32,4 @@ class LiveCurve(Live):
             self.widget.data = {**self.widget.data, "points": shown, "first": losses[0], "lowest": lowest}
 
 
-def live_curve(steps: int) -> LiveCurve:
-    """A learning curve that grows while `train(..., save=curve)` runs; steps are those of the recipe.
-
-    Raises ValueError for fewer than 1.
-    """
-    return LiveCurve(steps)
+live_curve = LiveCurve  # as lessons call it

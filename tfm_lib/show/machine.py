@@ -1,16 +1,13 @@
 """The shipped summarizer at work, and broken: what the first page and lesson 00 open with."""
 
-import json
 from typing import Any
 
 import torch
 
 from tfm_lib.data.batches import shifted
-from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.breakages import PARTS, head_names, layer_names
-from tfm_lib.show.control import control, percent
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
 from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_texts
 from tfm_lib.show.ribbons import ribbons
@@ -20,7 +17,7 @@ from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import record_attention
 
-RECORD = "benchmarks/broken_machine.json"
+RECORD = "benchmarks/start_here/broken_machine.json"
 NOBODY = (
     "Burglar Ottilie Zwack broke into a shop in Ulm on Friday and left with six bicycles. The police found the door "
     "wide open."
@@ -38,12 +35,7 @@ SWITCHED = {
         "the right.",
     ),
     "scaling": ("scaling", "scaling", "01", "Scores are four times as large now, so each head looks at fewer words."),
-    "residuals": (
-        "residuals",
-        "residuals",
-        "05",
-        "Each layer now replaces what came in, instead of adding to it.",
-    ),
+    "residuals": ("residuals", "residuals", "05", "Each layer now replaces what came in, instead of adding to it."),
     "layer": ("a layer", "", "05", "The layer hands on what it was given."),
     "head": ("a head", "", "03", "It adds nothing now. Most heads are hardly missed when one goes alone; a few are."),
 }
@@ -56,10 +48,10 @@ def machine() -> Live:
     Its weights load when it is first touched; until then it shows a run that is stored with it.
     """
     model, vocabulary = newsroom_model()
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     shipped = dict([weights_of(model, vocabulary), weights_of(*newsroom_model(copying=True))])
     plain, copying = shipped
-    desk = desk_data(vocabulary, model.config.max_length)
+    desk = desk_data(model.config.max_length)
     story = desk["story"]
     run, weights = _run(story)
     place = min(range(len(run["steps"])), key=lambda t: run["steps"][t]["p"])  # where there is most to choose
@@ -78,13 +70,13 @@ def machine() -> Live:
         "run": run,
     }
     best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])
+    word = sentence("machine, word", place + 1, texts[place], ",", percent(step["p"]))
+    looks = sentence("machine, looks", story_tokens(story)[best], f"{step['weights'][best]:.2f}")
     figure = ribbons(
         weights,
         texts,
         story_tokens(story),
-        caption=f"It writes “{run['text']}”. Word {place + 1}, “{texts[place]}”, has a probability of "
-        f"{percent(step['p'])}, and looks most at “{story_tokens(story)[best]}” ({step['weights'][best]:.2f})."
-        f"{not_in_story(story, texts)}",
+        caption=f"{sentence('machine', run['text'])}.{word}{looks}{not_in_story(story, texts)}",
     )
     return control("machine", data, figure, shipped, later=True)
 
@@ -102,16 +94,9 @@ def _run(story: str) -> tuple[dict[str, Any], torch.Tensor]:
     steps = []
     for row, token, looks in zip(probs, tokens[0], weights, strict=True):
         best = row.topk(CHOICES)
-        steps.append(
-            {
-                "best": best.indices.tolist(),
-                "names": token_texts(vocabulary, best.indices.tolist(), []),
-                "probs": _rounded(best.values),
-                "p": round(row[token].item(), 5),
-                "weights": _rounded(looks),
-                "copied": False,
-            }
-        )
+        step = {"best": best.indices.tolist(), "names": token_texts(vocabulary, best.indices.tolist(), [])}
+        step |= {"probs": _rounded(best.values), "p": round(row[token].item(), 5), "weights": _rounded(looks)}
+        steps.append(step | {"copied": False})
     run = {"tokens": tokens[0].tolist(), "texts": texts, "text": vocabulary.decode(tokens[0]), "steps": steps}
     return run, weights
 
@@ -136,8 +121,8 @@ def _parts() -> list[dict[str, Any]]:
 def _called(name: str) -> str:
     """decoder.layers.1.cross_attention.3 -> cross-attention of decoder layer 2, head 4."""
     stack, _, layer, *attention = name.split(".")
-    said = f"{stack} layer {int(layer) + 1}"
+    words = f"{stack} layer {int(layer) + 1}"
     if attention:
         head = f"head {int(attention[1]) + 1}" if len(attention) > 1 else "all heads"
-        said = f"{said}, {ATTENTIONS[attention[0]]}, {head}"
-    return said
+        words = f"{words}, {ATTENTIONS[attention[0]]}, {head}"
+    return words

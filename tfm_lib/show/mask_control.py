@@ -2,14 +2,15 @@
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import (
     DARK,
     MASK,
-    MEANING,
     PALE,
     SEQUENTIAL,
     Figure,
@@ -19,7 +20,7 @@ from tfm_lib.show.figure import (
     style,
     token_grid,
 )
-from tfm_lib.show.live import Live
+from tfm_lib.show.plots import mark_pairs
 
 
 @style()
@@ -50,13 +51,12 @@ def _words(valid: int, mask: np.ndarray, weights: np.ndarray, names: list[str]) 
     best = [names[key] for key in seen if last[key] > last.max() - 1e-6]
     looks = f"most at {' and '.join([', '.join(best[:-1]), best[-1]] if len(best) > 1 else best)}"
     if len(best) == len(seen):
-        looks = f"at nothing but {best[0]}" if len(seen) == 1 else "at all of them alike"
-    return (
-        f"{f'Valid length {valid}, causal' if valid < len(names) else 'Causal'}: {mask.sum()} of {mask.size} pairs may "
-        f"attend. The last query, {names[-1]}, sees {len(seen)} {'key' if len(seen) == 1 else 'keys'} and looks "
-        f"{looks}, with weight {_two_digits(last.max())}{' each' if len(best) > 1 else ''}. "
-        f"{'Nothing is hidden.' if mask.all() else 'Hidden keys get exactly 0.'}"
-    )
+        looks = sentence("mask, one key", best[0]) if len(seen) == 1 else sentence("mask, all keys")
+    keys, each = "key" if len(seen) == 1 else "keys", " each" if len(best) > 1 else ""
+    name = f"Valid length {valid}, causal" if valid < len(names) else "Causal"
+    query = sentence("mask, query", names[-1], len(seen), keys, looks, _two_digits(last.max()), each)
+    end = sentence("mask, nothing hidden" if mask.all() else "mask, hidden")
+    return f"{name}: {sentence('mask, pairs', mask.sum(), mask.size)} {query} {end}"
 
 
 def _two_digits(weight: float) -> str:
@@ -64,18 +64,22 @@ def _two_digits(weight: float) -> str:
     return f"{weight + 1e-9:.2f}"
 
 
+def draw_cells(axes: Axes, labels: list[str], cells: np.ndarray, colors: Colormap, side: float) -> None:
+    """A table (T, T) of values from 0 to 1 as cells with a frame, `side` inches wide, between their tokens."""
+    edges = np.arange(len(labels) + 1) - 0.5
+    axes.pcolormesh(edges, edges, cells, cmap=colors, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
+    token_grid(axes, labels, labels, (side, side))
+    axes.set(xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
+
+
 def _picture(mask: np.ndarray, weights: np.ndarray, labels: list[str], message: str) -> Figure:
     figure = Figure(message, 3.4)
     left, right = figure.subplots(1, 2)
     side = 2.5 / len(labels)
-    edges = np.arange(len(labels) + 1) - 0.5
     for axes, title, cells, colors in ((left, "mask", mask, MASK), (right, "weights", weights, SEQUENTIAL)):
-        axes.pcolormesh(edges, edges, cells, cmap=colors, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
-        token_grid(axes, labels, labels, (side, side))
-        axes.set(title=title, xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
-    for role, sign, pairs in (("allowed", "o", mask), ("hidden", "x", ~mask)):
-        query, key = np.nonzero(pairs)
-        left.plot(key, query, sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
+        draw_cells(axes, labels, cells, colors, side)
+        axes.set_title(title)
+    mark_pairs(left, mask, 72 * 0.3 * side, 72 * 0.045 * side)
     for (query, key), weight in np.ndenumerate(weights):
         text, color = _two_digits(weight) if weight else "0", "black" if weight < DARK else "white"
         right.text(key, query, text, ha="center", va="center", size=8, color=color)

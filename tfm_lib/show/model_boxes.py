@@ -22,43 +22,27 @@ class Box(NamedTuple):
     about: str  # what its numbers are, in a sentence
 
 
-def boxes(config: TransformerConfig) -> dict[str, list[Box]]:
+Columns = dict[str, list[Box]]  # of the encoder and of the decoder
+
+
+def boxes(config: TransformerConfig) -> Columns:
     """What can be pressed in such a model, from the bottom of each side to its top."""
     columns = {}
-    for side, word, layers in (
-        ("encoder", "story", config.num_encoder_layers),
-        ("decoder", "summary", config.num_decoder_layers),
-    ):
-        made = columns[side] = [
-            _box(
-                f"{side}.embedding.tokens",
-                "Embedding",
-                "embedding",
-                "06",
-                f"A row of the table for each word of the {word}.",
-            ),
+    layers = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
+    for side, word in (("encoder", "story"), ("decoder", "summary")):
+        rows = f"A row of the table for each word of the {word}."
+        columns[side] = [
+            _box(f"{side}.embedding.tokens", "Embedding", "embedding", "06", rows),
             _box(f"{side}.embedding", "Positions", "positions", "04", "Each row, times √D, plus its position."),
+            *(box for layer in range(layers[side]) for box in _layer(f"{side}.layers.{layer}", side)),
         ]
-        for layer in range(layers):
-            made += _layer(f"{side}.layers.{layer}", side)
     memory = "What the encoder makes of each word, normalized at last; each decoder layer reads it."
+    best = "each word that could come next; here are the two best of each row."
     columns["encoder"].append(_box("encoder", "Memory", "encoder", "06", memory))
     columns["decoder"] += [
         _box("decoder.norm", "Norm", "norm", "05", "The sum of all that was added, normalized at last."),
-        _box(
-            "output",
-            "Linear",
-            "output",
-            "06",
-            "A score for each word that could come next; here are the two best of each row.",
-        ),
-        _box(
-            "softmax",
-            "Softmax",
-            "output",
-            "08",
-            "The probability of each word that could come next; here are the two best of each row.",
-        ),
+        _box("output", "Linear", "output", "06", f"A score for {best}"),
+        _box("softmax", "Softmax", "output", "08", f"The probability of {best}"),
     ]
     return columns
 
@@ -72,20 +56,13 @@ def _layer(name: str, side: str) -> list[Box]:
             "self_attention": ("Masked self-attention", "02", "How much each word looks at those up to itself."),
             "cross_attention": ("Cross-attention", "03", looks),
         }
-    made = []
-    for part, (label, lesson, about) in attentions.items():
-        made += [_box(f"{name}.{part}", label, "attention", lesson, about), _around(name, part)]
     network = "What the network makes of each word alone, before it is added."
-    return [
-        *made,
-        _box(f"{name}.feed_forward", "Feed-forward", "feed-forward", "05", network),
-        _around(name, "feed_forward"),
-    ]
-
-
-def _around(name: str, part: str) -> Box:
-    about = "What came in, plus what the sub-layer made of it; the norm stands before the sub-layer (pre-norm)."
-    return _box(f"{name}.around_{part}", "Add & Norm", "norm", "05", about)
+    sum_of = "What came in, plus what the sub-layer made of it; the norm stands before the sub-layer (pre-norm)."
+    sublayers = [(part, label, "attention", *rest) for part, (label, *rest) in attentions.items()]
+    column = []
+    for part, *about in (*sublayers, ("feed_forward", "Feed-forward", "feed-forward", "05", network)):
+        column += [_box(f"{name}.{part}", *about), _box(f"{name}.around_{part}", "Add & Norm", "norm", "05", sum_of)]
+    return column
 
 
 def _box(name: str, label: str, role: str, lesson: str, about: str) -> Box:
@@ -98,7 +75,7 @@ def layer_of(one: Box) -> str:
     return rest and f"layer {rest.partition('.')[0]}"
 
 
-def draw_boxes(axes: Axes, columns: dict[str, list[Box]], opened: Box) -> None:
+def draw_boxes(axes: Axes, columns: Columns, opened: Box) -> None:
     """Both sides, read upward, the opened box with a thick frame; the memory leads to every cross-attention."""
     wide, tall, step, gap = 1.36, 0.24, 0.26, 0.08  # inches
     places = {}

@@ -5,30 +5,24 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
+from torch import Tensor
 
-from tfm_lib.data.newsroom import (
-    DAYS,
-    EVENTS,
-    NUMBERS,
-    PEOPLE,
-    PLACES,
-    UNSEEN_PEOPLE,
-    UNSEEN_PLACES,
-    Newsroom,
-    make_newsroom,
-)
+from tfm_lib.data import newsroom
 from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.model import Transformer
+from tfm_lib.show.control import sentence
 from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure
 
 KINDS = {
-    "who": [*PEOPLE, *UNSEEN_PEOPLE],
-    "where": [*PLACES, *UNSEEN_PLACES],
-    "when": DAYS,
-    "how many": list(NUMBERS.values()),
+    "who": [*newsroom.PEOPLE, *newsroom.UNSEEN_PEOPLE],
+    "where": [*newsroom.PLACES, *newsroom.UNSEEN_PLACES],
+    "when": newsroom.DAYS,
+    "how many": list(newsroom.NUMBERS.values()),
 }
-DIGITS = {word: str(number) for number, word in NUMBERS.items()}
+DIGITS = {word: str(number) for number, word in newsroom.NUMBERS.items()}
 WIDTH, MARGINS = 7.2, 0.12  # inches of a line, and that a figure keeps above and below its axes
 # How a word stands in its line.
 PLAIN: dict[str, Any] = {"facecolor": "none", "edgecolor": "none"}
@@ -38,37 +32,35 @@ AHEAD = {"facecolor": "none", "edgecolor": QUIET, "linestyle": ":"}
 
 
 @cache
-def newsroom() -> Newsroom:
-    """The one of the lessons, drawn once."""
-    return make_newsroom(0)
-
-
-@cache
 def ready_stories(strangers: bool = False) -> dict[str, str]:
     """A story for each kind of event, of the test set, or of that of strangers: {"fire": "On Wednesday ...", ...}.
 
     In each the first person, place, day and number are its own, so that a menu that turns them turns the summary.
     """
-    stories = newsroom().unseen_names if strangers else newsroom().test
+    drawn = newsroom.make_newsroom(0)
+    stories = drawn.unseen_names if strangers else drawn.test
     found: dict[str, str] = {}
     for story in stories:
         matches = [re.search(rf"\b(?:{'|'.join(names)})\b", story.article, re.IGNORECASE) for names in KINDS.values()]
         last_words = [match[0].lower().split()[-1] for match in matches if match]
         if {DIGITS.get(word, word) for word in last_words} == {*story.slots.values()} - {story.slots["what"]}:
             found.setdefault(story.event, story.article)
-    return {event: found[event] for event in EVENTS}
+    return {event: found[event] for event in newsroom.EVENTS}
 
 
-def desk_data(vocabulary: Vocabulary, longest: int, story: str = "", strangers: bool = False) -> dict[str, Any]:
-    """What `storyDesk` in js/desk.js needs. It begins with `story`, or else with the first ready one.
-
-    Raises ValueError where the model cannot read that.
-    """
-    if story and not 0 < (length := len(vocabulary.encode(story))) <= longest:
-        raise ValueError(f"story has {length} tokens; the model reads 1 to {longest}: pass another text")
+def desk_data(longest: int, story: str = "", strangers: bool = False) -> dict[str, Any]:
+    """What `storyDesk` in js/desk.js needs. It begins with `story`, or else with the first ready one."""
     ready = {"the lesson's": story} | ready_stories() if story else ready_stories(strangers)
     kinds = [{"name": name, "words": words} for name, words in KINDS.items()]
     return {"stories": ready, "story": next(iter(ready.values())), "kinds": kinds, "digits": DIGITS, "longest": longest}
+
+
+def read_story(model: Transformer, vocabulary: Vocabulary, story: str, slots: Sequence[str] = ()) -> Tensor:
+    """The ids (1, S) of a story, beside the model. Raises ValueError where the model cannot read it."""
+    ids, longest = vocabulary.encode(story, slots), model.config.max_length
+    if not 1 <= len(ids) <= longest:
+        raise ValueError(f"story has {len(ids)} tokens; the model reads 1 to {longest}: pass another text")
+    return torch.tensor([ids], device=next(model.parameters()).device)
 
 
 def story_tokens(text: str) -> list[str]:
@@ -83,11 +75,11 @@ def token_texts(vocabulary: Vocabulary, ids: Sequence[int], words: Sequence[str]
 
 def not_in_story(story: str, summary: Sequence[str]) -> str:
     """A sentence on the names, days and numbers of a summary that are not in its story; empty where all are."""
-    told = story_tokens(story.lower())
-    in_story = {*told, *(DIGITS.get(word) for word in told)}
-    names = story_tokens(" ".join(word for words in KINDS.values() for word in words).lower())
-    made = [word for word in dict.fromkeys(summary) if word in {*names, *DIGITS.values()} - in_story]
-    return f" The story has no {quoted_list(made)}." if made else ""
+    words = story_tokens(story.lower())
+    in_story = {*words, *(DIGITS.get(word) for word in words)}
+    names = story_tokens(" ".join(name for names in KINDS.values() for name in names).lower())
+    invented = [word for word in dict.fromkeys(summary) if word in {*names, *DIGITS.values()} - in_story]
+    return sentence("not in story", quoted_list(invented)) if invented else ""
 
 
 def quoted_list(words: Sequence[str]) -> str:

@@ -5,9 +5,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from tfm_lib.show.boxes import arrow, box, canvas
+from tfm_lib.show.boxes import arrow, box, canvas, write
 from tfm_lib.show.figure import INK, MEANING, QUIET, Figure, style
 
+Parts = Collection[str]
 FADED = MEANING["aside"].fill
 
 # What can be lit up: what each part is in MEANING, and the words of the caption. The last ones lie inside attention.
@@ -58,9 +59,7 @@ TALL, GAP = 0.5, 0.1  # of a box, and between two of them
 PLUS, FIRST = 1.32, 1.62  # from the left: the sum with the positions, the first box of a layer
 
 
-def _part(
-    axes: Axes, x: float, y: float, part: str, lit: Collection[str], tall: float = TALL, pale: bool = True
-) -> float:
+def _part(axes: Axes, x: float, y: float, part: str, lit: Parts, tall: float = TALL, pale: bool = True) -> float:
     """A part from x on, with its middle at y: pale, in color, or with a thick frame where it is lit. Its right edge."""
     (text, width), look = BOXES[part], MEANING[PARTS[part][0]]
     pale = pale and part not in lit
@@ -71,9 +70,7 @@ def _part(
     return x + width
 
 
-def _chain(
-    axes: Axes, x: float, y: float, parts: Collection[str], lit: Collection[str], belongs: Collection[str]
-) -> float:
+def _chain(axes: Axes, x: float, y: float, parts: Parts, lit: Parts, belongs: Parts) -> float:
     """Parts in a row from x on, an arrow from each to the next; those of `belongs` are not pale. The right edge."""
     for place, part in enumerate(parts):
         if place:
@@ -83,17 +80,13 @@ def _chain(
     return x
 
 
-def _stack(
-    axes: Axes, y: float, side: str, parts: Collection[str], lit: Collection[str], belongs: Collection[str]
-) -> float:
+def _stack(axes: Axes, y: float, side: str, parts: Parts, lit: Parts, belongs: Parts) -> float:
     """One side of the model up to the end of its layers; the right edge of their frame."""
-    axes.text(
-        0.22, y, "source" if side == "encoder" else "target\nso far", ha="center", va="center", fontsize=8, color=QUIET
-    )
+    write(axes, 0.22, y, "source" if side == "encoder" else "target\nso far", 8, color=QUIET)
     arrow(axes, (0.44, y), (0.54, y))
     arrow(axes, (_part(axes, 0.54, y, "embedding", lit), y), (PLUS - 0.09, y))
     axes.plot(PLUS, y, "o", ms=12, mfc="white", mec=QUIET, zorder=2)
-    axes.text(PLUS, y, "+", ha="center", va="center", fontsize=10, zorder=4)
+    write(axes, PLUS, y, "+", 10, zorder=4)
     arrow(axes, (PLUS + 0.09, y), (FIRST, y))
     end = _chain(axes, FIRST, y, parts, lit, parts if side in lit else belongs)
     look = MEANING[side]
@@ -105,7 +98,7 @@ def _stack(
 
 
 @style()
-def overview(lit: Collection[str]) -> Figure:
+def overview(lit: Parts) -> Figure:
     """The Transformer on its side with the parts of `lit` in their colors, and a row of what is inside attention.
 
     Raises ValueError for a part that the drawing does not have.
@@ -138,7 +131,7 @@ def overview(lit: Collection[str]) -> Figure:
         arrow(axes, (x, below - TALL / 2), (x, y), (0.22, y), (0.22, below - 0.17), color=MEANING["output"].color)
     if inside:
         axes.text(0.02, 0.78, "inside each attention", fontsize=8, weight="bold", color=MEANING["attention"].color)
-        axes.text(0.4, 0.4, "query,\nkey, value", ha="center", va="center", fontsize=8, color=QUIET)
+        write(axes, 0.4, 0.4, "query,\nkey, value", 8, color=QUIET)
         arrow(axes, (0.72, 0.4), (0.85, 0.4))
         _chain(axes, 0.85, 0.4, INSIDE, lit, ())
     return figure

@@ -7,9 +7,8 @@ import torch
 from tfm_lib.data.pictures import COLORS, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.pretrained.pictures import PATCH, SHIPPED, Pictured, describe, pictures_model
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, control, percent, sentence
 from tfm_lib.show.figure import DARK, INK, MEANING, SEQUENTIAL, Figure, style
-from tfm_lib.show.live import Live
 from tfm_lib.writing.tracing import record_attention
 
 SHOWN = Shape("big", "red", "triangle", x=10, y=13)
@@ -31,9 +30,8 @@ def picture_control(describes: bool = False) -> Live:
     best = int(weights[1:].argmax())
     caption = f"a {SHOWN.size} {SHOWN.color} {SHOWN.shape}"
     looked = f"row {best // ACROSS + 1}, column {best % ACROSS + 1}, with {percent(weights[best + 1].item())}"
-    figure = Figure(
-        f"The picture shows {caption}{', which no training picture shows' * (caption in UNSEEN)}. {says} {looked}.", 2.6
-    )
+    novel = ", which no training picture shows" if caption in UNSEEN else ""
+    figure = Figure(sentence(says[0], caption, novel, *says[1:], LAYER, looked), 2.6)
     picture, looks, bars = figure.subplots(1, 3, width_ratios=[1, 1, 1.3])
     picture.imshow(pixels.permute(1, 2, 0).numpy(), extent=(0, SIDE, SIDE, 0))
     looks.imshow(weights[1:].view(ACROSS, ACROSS).numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, extent=(0, SIDE, SIDE, 0))
@@ -54,23 +52,20 @@ def picture_control(describes: bool = False) -> Live:
     return control("pictureControl", data, figure, {SHIPPED.stem: Path(SHIPPED).read_bytes()})
 
 
-def _named(model: Pictured, vocabulary: Vocabulary, pixels: torch.Tensor) -> tuple[str, list, str]:
-    """What it says, how likely each shape is, and the attention that is drawn."""
+def _named(model: Pictured, vocabulary: Vocabulary, pixels: torch.Tensor) -> tuple[list[str], list, str]:
+    """The name of its sentence and what it says in it, how likely each shape is, and the attention that is drawn."""
     chances = model.head(model.shape_eye(pixels[None])[:, 0]).softmax(-1)[0].tolist()
     best = max(zip(chances, SHAPES, strict=True))
-    says = f"It says “{best[1]}”, with {percent(best[0])}. In layer {LAYER} the first vector looks most at the patch in"
+    says = ["picture", best[1], percent(best[0])]
     return says, list(zip(SHAPES, chances, strict=True)), f"shape_eye.layers.{LAYER - 1}.self_attention"
 
 
-def _described(model: Pictured, vocabulary: Vocabulary, pixels: torch.Tensor) -> tuple[str, list, str]:
+def _described(model: Pictured, vocabulary: Vocabulary, pixels: torch.Tensor) -> tuple[list[str], list, str]:
     """The same of the text model and the word that is chosen."""
     memory = model.eye(pixels[None])
     ids = describe(model.describer, memory, vocabulary.start_id)  # (1, 4)
     start = torch.tensor([[vocabulary.start_id]])
     likely = model.describer(torch.cat([start, ids[:, :-1]], 1), memory)[0, WORD].softmax(-1).topk(len(SHAPES))
     words = [vocabulary.decode([token]) or "the end" for token in likely.indices.tolist()]
-    says = (
-        f"With the gate at 1.00 it writes “{vocabulary.decode(ids[0].tolist())}”. For "
-        f"“{vocabulary.decode([int(ids[0, WORD])])}”, layer {LAYER} looks most at the patch in"
-    )
+    says = ["picture, described", "1.00", vocabulary.decode(ids[0].tolist()), vocabulary.decode([int(ids[0, WORD])])]
     return says, list(zip(words, likely.values.tolist(), strict=True)), f"describer.looks.{LAYER - 1}.cross_attention"

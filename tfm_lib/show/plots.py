@@ -1,12 +1,13 @@
 """The figures that lessons share: attention, masks, positions, learning curves. Tensors and labels in, a Figure out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from tfm_lib.show.curves import learning_curve
 from tfm_lib.show.figure import (
     DARK,
     DIVERGING,
@@ -24,7 +25,10 @@ from tfm_lib.show.figure import (
     quoted,
     style,
     token_grid,
+    weight_array,
 )
+
+__all__ = ["attention_map", "learning_curve", "mark_pairs", "mask_picture", "sinusoids"]
 
 NUMBER_WIDTH = 0.24  # inches; a narrower cell has no room for two decimals
 
@@ -75,10 +79,7 @@ def attention_map(
     The weights stand in the cells where they fit, a hidden one as a bare 0; elsewhere a ring marks each row's largest.
     Raises ValueError for another rank, weights outside of 0 to 1, and labels that don't fit.
     """
-    maps = finite_array(weights if weights.dim() != 2 else weights[None], "weights", "H, T, S")
-    if maps.min() < 0 or maps.max() > 1 + 1e-3:
-        got = f"{maps.min():.3g} to {maps.max():.3g}"
-        raise ValueError(f"weights run from {got}; wanted 0 to 1: apply the softmax over the keys first")
+    maps = weight_array(weights if weights.dim() != 2 else weights[None], "H, T, S")
     count, rows, columns = maps.shape
     asks, answers = label_texts(queries, rows, "queries"), label_texts(keys, columns, "keys")
     titles = label_texts(heads or [f"head {head}" if count > 1 else "" for head in range(count)], count, "heads")
@@ -132,10 +133,23 @@ def mask_picture(mask: Tensor, queries: Labels = None, keys: Labels = None, *, c
     axes = figure.subplots()
     axes.imshow(allowed, MASK, vmin=0, vmax=1, aspect="auto")
     token_grid(axes, asks, answers, (side, side))
-    for role, sign, pairs in (("allowed", "o", allowed), ("hidden", "x", ~allowed)):
-        row, column = np.nonzero(pairs)
-        axes.plot(column, row, sign, color=MEANING[role].color, ms=72 * 0.3 * side, mew=72 * 0.045 * side)
+    mark_pairs(axes, allowed, 72 * 0.3 * side, 72 * 0.045 * side)
     return figure
+
+
+def mark_pairs(axes: Axes, allowed: np.ndarray, size: float, edge: float) -> None:
+    """A dot on each pair of a mask (T, S) that may attend, a cross on each that is hidden; sizes in points."""
+    for role, sign, pairs in (("allowed", "o", allowed), ("hidden", "x", ~allowed)):
+        query, key = np.nonzero(pairs)
+        axes.plot(key, query, sign, color=MEANING[role].color, ms=size, mew=edge)
+
+
+def _from_fast_to_slow(heat: Axes, start: int, end: int) -> None:
+    """An arrow over the table, from the fast column to the slow one."""
+    above = heat.get_xaxis_transform()  # columns across, fractions of the axes' height upward
+    heat.annotate("", (end, 1.03), (start, 1.03), above, arrowprops={"arrowstyle": "->"})
+    heat.text(start, 1.05, "fast", transform=above, ha="left", va="bottom", weight="bold")
+    heat.text(end, 1.05, "slow", transform=above, ha="right", va="bottom", weight="bold")
 
 
 @style()
@@ -155,10 +169,9 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
     if not columns or min(columns) < 0 or max(columns) >= width:
         raise ValueError(f"columns are {columns}; wanted numbers from 0 to {width - 1}, the table's columns")
     counts = ", ".join(f"{turns[column]} in column {column}" for column in columns)
-    low = "In each half, low" if halves else "Low"
     message = (
-        f"Sinusoidal positions: each row is a position, each column a wave. {low} columns are fast, high "
-        f"ones slow. Sign changes over {length} positions: {counts}."
+        f"Sinusoidal positions: each row is a position, each column a wave. {'In each half, low' if halves else 'Low'} "
+        f"columns are fast, high ones slow. Sign changes over {length} positions: {counts}."
     )
     figure = Figure(caption or message, 3.4)
     parts = figure.add_gridspec(len(columns), 2, width_ratios=(1.15, 1))
@@ -168,11 +181,7 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
     heat.set(xlabel="column", ylabel="position")
     heat.locator_params(integer=True)
     for start in (0, width // 2) if halves else (0,):
-        end = start + width // (1 + halves) - 1
-        above = heat.get_xaxis_transform()  # columns across, fractions of the axes' height upward
-        heat.annotate("", (end, 1.03), (start, 1.03), above, arrowprops={"arrowstyle": "->"})
-        heat.text(start, 1.05, "fast", transform=above, ha="left", va="bottom", weight="bold")
-        heat.text(end, 1.05, "slow", transform=above, ha="right", va="bottom", weight="bold")
+        _from_fast_to_slow(heat, start, start + width // (1 + halves) - 1)
     for place, column in enumerate(columns):
         curve = figure.add_subplot(parts[place, 1])
         curve.plot(values[:, column])
@@ -182,60 +191,3 @@ def sinusoids(table: Tensor, columns: Sequence[int] | None = None, *, caption: s
             curve.set_xticklabels([])
     curve.set_xlabel("position")
     return figure
-
-
-def _read(name: object, run: object) -> tuple[np.ndarray, np.ndarray]:
-    losses = np.asarray(getattr(run, "loss", run), dtype=float)
-    steps = np.asarray(getattr(run, "step", range(1, losses.size + 1)))
-    broken = losses.size - np.isfinite(losses).sum()
-    if not losses.size or losses.shape != steps.shape or broken:
-        got = f"{steps.size} steps and {losses.size} losses, {broken} of them not finite"
-        raise ValueError(f"run {name!r} has {got}; wanted one finite loss a step: draw the steps before it broke")
-    return steps, losses
-
-
-@style()
-def learning_curve(runs: object, *, caption: str | None = None) -> Figure:
-    """Loss over steps, of one run or of several under their names: {"with warm-up": history, ...}.
-
-    A run is anything with the lists `step` and `loss` (as `training.History`), or just the losses of steps 1, 2, ...
-    Past 200 steps the single losses turn pale under the means of some 50 groups of neighbors. The axis is logarithmic
-    where the loss falls below a twentieth. Raises ValueError for a run that is empty, not finite, or of unequal lists.
-    """
-    curves = {str(k): _read(k, run) for k, run in (runs if isinstance(runs, Mapping) else {"loss": runs}).items()}
-    if not curves:
-        raise ValueError("runs is empty; wanted a history, or a dictionary of histories by name")
-    ends = [
-        f"{name} goes from {loss[0]:.2f} at step {step[0]} to {loss[-1]:.2f} at step {step[-1]}"
-        for name, (step, loss) in curves.items()
-    ]
-    figure = Figure(caption or f"Learning curve: {'; '.join(ends)}.", 2.9)
-    axes = figure.subplots()
-    for name, (step, loss) in curves.items():
-        group = len(loss) // 50 if len(loss) > 200 else 1
-        means = [values[: len(loss) // group * group].reshape(-1, group).mean(1) for values in (step, loss)]
-        (line,) = axes.plot(*means, label=name, zorder=3)
-        if group > 1:
-            axes.plot(step, loss, "-", color=line.get_color(), linewidth=0.6, alpha=0.35, label="_single losses")
-    losses = np.concatenate([loss for _, loss in curves.values()])
-    if 0 < 20 * losses.min() < losses.max():
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")  # 0.1 and not a power of ten
-    axes.set(xlabel="step", ylabel="loss", xmargin=0.01)
-    axes.grid(axis="y")
-    _name_ends(axes)
-    return figure
-
-
-def _name_ends(axes: Axes) -> None:
-    """Each line's name beside its end, moved apart where the ends meet."""
-    axes.get_ylim()  # settles the scale that the next line reads
-    to_axes = (axes.transData + axes.transAxes.inverted()).transform
-    lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
-    ends = [(to_axes(np.column_stack(line.get_data())[-1]), line) for line in lines]
-    floor = -1.0
-    for (x, y), line in sorted(ends, key=lambda end: end[0][1]):
-        floor = max(y, floor + 0.085)
-        leader = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.8, "relpos": (0, 0.5)}
-        name = axes.annotate(str(line.get_label()), (x, y), (1.04, floor), "axes fraction", arrowprops=leader)
-        name.set(va="center", color=line.get_color(), weight="bold", parse_math=False)

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from tfm_lib.show.control import control
-from tfm_lib.show.figure import MASK, MEANING, PALE, Figure, style, token_grid
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Live, control, sentence
+from tfm_lib.show.figure import MASK, Figure, style
+from tfm_lib.show.mask_control import draw_cells
+from tfm_lib.show.plots import mark_pairs
 
 WORDS = ["the", "flood", "hit", "oslo", "last", "night", "start", "flood", "hits", "oslo"]
 ARTICLE = 6  # of them; behind it stand a start mark and a headline
@@ -16,17 +17,10 @@ def prefix_control() -> Live:
     """Turn the prefix, and see who sees whom, and how often the next word can be asked for."""
     places = np.arange(len(WORDS))
     mask = (places < ARTICLE) | (places <= places[:, None])  # (T, T)
-    figure = Figure(
-        f"Prefix {ARTICLE} of {len(WORDS)}, the article: “{WORDS[QUERY]}”, at place {QUERY + 1}, sees "
-        f"{mask[QUERY].sum()} of {len(WORDS)} tokens. Asked for: the next word, {len(WORDS) - ARTICLE} times.",
-        3.4,
-    )
-    axes, edges = figure.subplots(), np.arange(len(WORDS) + 1) - 0.5
-    axes.pcolormesh(edges, edges, mask, cmap=MASK, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
-    token_grid(axes, WORDS, WORDS, (0.26, 0.26))
-    axes.set(xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
-    for role, sign, pairs in (("allowed", "o", mask), ("hidden", "x", ~mask)):
-        query, key = np.nonzero(pairs)
-        axes.plot(key, query, sign, color=MEANING[role].color, ms=5, mew=0.8)
+    begin, task = (ARTICLE, len(WORDS), ", the article"), sentence("prefix, asked", len(WORDS) - ARTICLE)
+    figure = Figure(sentence("prefix", *begin, WORDS[QUERY], QUERY + 1, mask[QUERY].sum(), len(WORDS), task), 3.4)
+    axes = figure.subplots()
+    draw_cells(axes, WORDS, mask, MASK, 0.26)
+    mark_pairs(axes, mask, 5, 0.8)
     data = {"words": WORDS, "article": ARTICLE, "prefix": ARTICLE, "query": QUERY}
     return control("prefixControl", data, figure)

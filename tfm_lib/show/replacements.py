@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import pi, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tfm_lib.attention import MultiHeadAttention, Positions, attention_weights
+from tfm_lib.attention import MultiHeadAttention, attention_weights
 from tfm_lib.masks import explicit_mask, masked_softmax
 from tfm_lib.model import Transformer
 
@@ -27,7 +27,7 @@ PLACES = {
 
 
 class Heads(NamedTuple):
-    """What the heads of one attention look with: query (B, H, T, K), key (B, H, S, K), seen (B, H, T, S), a mask."""
+    """What the heads of one attention look with: query (B, H, T, Dh), key (B, H, S, Dh), seen (B, H, T, S), a mask."""
 
     query: Tensor
     key: Tensor
@@ -60,8 +60,8 @@ def top_keys(heads: Heads, size: int, _seed: int) -> Tensor:
     """Of each query the `size` keys with the highest scores."""
     weights = attention_weights(heads.query, heads.key, heads.seen)
     least = weights.topk(min(size, weights.shape[-1])).values[..., -1:]
-    kept = weights.masked_fill(weights < least, 0.0)
-    return kept / kept.sum(-1, keepdim=True).clamp(min=torch.finfo(kept.dtype).tiny)
+    largest = weights.masked_fill(weights < least, 0.0)
+    return largest / largest.sum(-1, keepdim=True).clamp(min=torch.finfo(largest.dtype).tiny)
 
 
 def rank(heads: Heads, size: int, _seed: int) -> Tensor:
@@ -80,10 +80,10 @@ def features(heads: Heads, size: int, seed: int) -> Tensor:
 
     In double precision no sum overflows. Source: Choromanski et al. 2021, section 2.3.
     """
-    drawn = normals(seed, size, heads.query.shape[-1]).to(heads.query.device)  # (m, K)
+    drawn = normals(seed, size, heads.query.shape[-1]).to(heads.query.device)  # (m, Dh)
 
     def phi(x: Tensor) -> Tensor:
-        x = x.double() / x.shape[-1] ** 0.25  # so that a product of two is divided by sqrt(K)
+        x = x.double() / x.shape[-1] ** 0.25  # so that a product of two is divided by sqrt(Dh)
         return (x @ drawn.T - x.square().sum(-1, keepdim=True) / 2).exp()  # (..., m)
 
     weights = (phi(heads.query) @ phi(heads.key).transpose(-2, -1)).masked_fill(~heads.seen, 0.0)
@@ -96,7 +96,7 @@ def hashing(heads: Heads, size: int, seed: int, rounds: int) -> Tensor:
     A bucket is the nearest of `size` random directions and their opposites, the same for queries and keys and for all
     heads. Source: Kitaev et al. 2020, where queries also are the keys.
     """
-    drawn = normals(seed, rounds, size // 2, heads.query.shape[-1]).to(heads.query.device)  # (R, b / 2, K)
+    drawn = normals(seed, rounds, size // 2, heads.query.shape[-1]).to(heads.query.device)  # (R, b / 2, Dh)
 
     def buckets(x: Tensor) -> Tensor:
         near = torch.einsum("bhtk,rdk->bhtrd", x.double(), drawn)
@@ -131,11 +131,8 @@ REPLACEMENTS = {
 def replaced_attentions(model: Transformer, place: str) -> dict[str, MultiHeadAttention]:
     """The attentions of a place, by name."""
     stack, kind = PLACES[place]
-    return {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention) and name.startswith(stack) and name.endswith(kind)
-    }
+    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    return {name: module for name, module in found.items() if name.startswith(stack) and name.endswith(kind)}
 
 
 @contextmanager
@@ -146,20 +143,11 @@ def swapped(model: Transformer, place: str, name: str, size: int = 0, seed: int 
     Raises ValueError for a replacement that there is not at this place.
     """
     if name not in REPLACEMENTS or place not in REPLACEMENTS[name].places:
-        there = [name for name, replacement in REPLACEMENTS.items() if place in replacement.places]
-        raise ValueError(f"no replacement {name!r} at {place!r}; at {', '.join(PLACES)} there are: {', '.join(there)}")
+        ways = [name for name, replacement in REPLACEMENTS.items() if place in replacement.places]
+        raise ValueError(f"no replacement {name!r} at {place!r}; at {', '.join(PLACES)} there are: {', '.join(ways)}")
     found, weigh = replaced_attentions(model, place).values(), REPLACEMENTS[name].weigh
 
-    def attend(
-        attention: MultiHeadAttention,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        _positions: Positions | None,
-        *,
-        causal: bool,
-    ) -> Tensor:
+    def attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, _: Any, *, causal: bool) -> Tensor:
         seen = explicit_mask(query, key, mask, causal)
         if seen is None:
             seen = torch.ones((), dtype=torch.bool, device=query.device)

@@ -8,7 +8,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from tfm_lib.show.figure import COLORS, QUIET, Figure, Labels, finite_array, label_texts, quoted, style
+from tfm_lib.show.figure import COLORS, QUIET, Figure, Labels, label_texts, quoted, style, weight_array
 
 LETTER, LETTERS = 0.0753, 94  # inches that a letter of a fixed width takes up at 9 points; letters of a line
 LINE, BETWEEN = 0.3, 1.05  # inches from line to line, and between the two texts
@@ -43,15 +43,10 @@ def _spots(words: list[str]) -> list[Spot]:
 
 def _write(axes: Axes, words: list[str], spots: list[Spot], top: float, colors: list[str]) -> None:
     halo = [withStroke(linewidth=2.5, foreground="white")]  # letters stay readable where a line passes behind them
+    look: dict[str, Any] = {"family": "DejaVu Sans Mono", "size": 9, "path_effects": halo, "zorder": 3}
     for word, spot, color in zip(words, spots, colors, strict=True):
-        look: dict[str, Any] = {
-            "family": "DejaVu Sans Mono",
-            "size": 9,
-            "color": color,
-            "path_effects": halo,
-            "zorder": 3,
-        }
-        axes.text(LETTER * spot.left, top - LINE * spot.line, word, va="center", parse_math=False, **look)
+        place = LETTER * spot.left, top - LINE * spot.line
+        axes.text(*place, word, va="center", color=color, parse_math=False, **look)
 
 
 @style()
@@ -61,10 +56,7 @@ def ribbons(weights: Tensor, queries: Labels, keys: Labels, *, caption: str | No
     A line is as wide as its weight, and has the color of its query; below 5 % there is none. Raises ValueError for
     another rank, weights outside of 0 to 1, and labels that don't fit.
     """
-    values = finite_array(weights, "weights", "T, S")
-    if values.min() < 0 or values.max() > 1 + 1e-3:
-        got = f"{values.min():.3g} to {values.max():.3g}"
-        raise ValueError(f"weights run from {got}; wanted 0 to 1: apply the softmax over the keys first")
+    values = weight_array(weights, "T, S")
     below, above = label_texts(queries, values.shape[0], "queries"), label_texts(keys, values.shape[1], "keys")
     widest = sorted(values.max(1).argsort(kind="stable")[-NAMED:])  # queries, in the order of the text
     joined = ", ".join(f"{quoted(below)[t]} to {quoted(above)[values[t].argmax()]}" for t in widest)

@@ -7,11 +7,13 @@ here, since a page that is opened from a folder can load neither modules nor wei
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 JS = Path(__file__).with_name("js")
 MODEL = (JS / "model.js", JS / "decoding.js")
 CSS = JS / "control.css"
+SENTENCES = JS / "words.json"  # what controls and their stored pictures say, by name
 TOP_LEVEL = re.compile(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", re.MULTILINE)
 COMMENT = re.compile(r"(?m)^ *(?://.*|/\*.*?\*/|\*.*)$")
 DECLARED = re.compile(r"^(?:async )?(?:function\*?|class) (\w+)", re.MULTILINE)
@@ -26,8 +28,8 @@ def module(files: Sequence[Path]) -> str:
 def all_scripts() -> tuple[Path, ...]:
     """The model, what controls are made of, and the controls and the quiz."""
     base = (*MODEL, JS / "control.js")
-    others = {*JS.glob("*.js"), *JS.parents[1].glob("ask/js/*.js")} - {*base}
-    return (*base, *sorted(others))
+    controls = {*JS.glob("*.js"), *JS.parents[1].glob("ask/js/*.js")} - {*base}
+    return (*base, *sorted(controls))
 
 
 def scripts_of(function: str) -> tuple[Path, ...]:
@@ -43,6 +45,7 @@ def scripts_of(function: str) -> tuple[Path, ...]:
     return tuple(file for file in code if file in needed)
 
 
+@cache
 def widget_module(function: str) -> str:
     """The module that anywidget loads for a control or the quiz."""
     source = module(scripts_of(function))
@@ -61,7 +64,8 @@ def weights_script(name: str, checkpoint: Path) -> str:
 
 
 def _joined(files: Sequence[Path]) -> str:
-    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return f"const SENTENCES = {SENTENCES.read_text(encoding='utf-8')};\n{source}" if "SENTENCES" in source else source
 
 
 def _declared(source: str) -> str:

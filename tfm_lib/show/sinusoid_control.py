@@ -7,9 +7,8 @@ from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 
 from tfm_lib.positions import sinusoidal_table
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import COLORS, DIVERGING, PALE, QUIET, Figure, style
-from tfm_lib.show.live import Live
 
 REACH, POSITIONS = 30, 101  # so far does an offset go to both sides; rows of the table
 WIDTHS = (4, 8, 16, 32, 64, 128)
@@ -22,18 +21,12 @@ def sinusoid_control() -> Live:
 
     Source of the table: Vaswani et al. 2017, section 3.5.
     """
-    places = POSITION, POSITION + OFFSET
-    table = sinusoidal_table(POSITIONS, WIDTH).numpy()  # (P, D)
+    places, table = (POSITION, POSITION + OFFSET), sinusoidal_table(POSITIONS, WIDTH).numpy()  # (P, D)
     products = table[POSITION - REACH : POSITION + REACH + 1] @ table[POSITION]  # (2 REACH + 1,)
     hands = [pair * (WIDTH // 2 - 1) // 3 for pair in range(4)]  # the fastest, the slowest, two between
-    turns = [math.degrees(OFFSET * 10000 ** (-2 * hand / WIDTH)) for hand in hands]
-    turned = ", ".join(f"{turn:.1f}° (hand {hand})" for turn, hand in zip(turns, hands, strict=True))
-    figure = Figure(
-        f"Width {WIDTH}. From position {places[0]} (solid) to position {places[1]} (dashed), an offset of {OFFSET}, "
-        f"the hands turn by {turned}. The dot product of the two rows is {products[REACH + OFFSET]:.2f}, of at "
-        f"most {WIDTH // 2}. Both depend on the offset alone, and the dot product not even on its sign.",
-        3.0,
-    )
+    turned = ", ".join(f"{math.degrees(OFFSET * 10000 ** (-2 * hand / WIDTH)):.1f}° (hand {hand})" for hand in hands)
+    product = f"{products[REACH + OFFSET]:.2f}"
+    figure = Figure(sentence("sinusoids", WIDTH, *places, OFFSET, turned, product, WIDTH // 2), 3.0)
     parts = figure.add_gridspec(2, 4, width_ratios=(1.5, 0.6, 0.6, 1.5))
     heat, curve = figure.add_subplot(parts[:, 0]), figure.add_subplot(parts[:, 3])
     heat.imshow(table, DIVERGING, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
@@ -57,5 +50,5 @@ def sinusoid_control() -> Live:
     curve.plot(OFFSET, products[REACH + OFFSET], "s", ms=9, color=COLORS[1])
     ticks = {"yticks": (0, WIDTH / 4, WIDTH / 2), "yticklabels": ("0", "d/4", "d/2")}  # as for every width
     curve.set(xlabel="offset", title="dot product", xlim=(-REACH - 2, REACH + 2), ylim=(-1, 0.55 * WIDTH), **ticks)
-    start = {"width": WIDTH, "position": POSITION, "offset": OFFSET}
-    return control("sinusoidControl", {"widths": WIDTHS, "positions": POSITIONS, "reach": REACH, **start}, figure)
+    data = {"widths": WIDTHS, "positions": POSITIONS, "reach": REACH, "width": WIDTH}
+    return control("sinusoidControl", data | {"position": POSITION, "offset": OFFSET}, figure)

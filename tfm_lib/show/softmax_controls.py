@@ -2,20 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from tfm_lib.show.control import control, minus
-from tfm_lib.show.figure import (
-    COLORS,
-    INK,
-    MEANING,
-    QUIET,
-    Figure,
-    quoted,
-    style,
-)
-from tfm_lib.show.live import Live
+from tfm_lib.show.control import Live, control, minus, sentence
+from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, quoted, style
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 WIDTH = 64  # to begin with
@@ -30,7 +23,7 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     """
     if not 2 <= num_keys <= 16:
         raise ValueError(f"num_keys must lie in 2..16, so that the bars can be read, got {num_keys}")
-    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, K)
+    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, Dh)
     query, keys = vectors[0], vectors[1:]
     products = {width: keys[:, :width] @ query[:width] for width in WIDTHS}
     scores = products[WIDTH] / math.sqrt(WIDTH)  # (S,)
@@ -38,13 +31,8 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     low, high = scores.min().item(), scores.max().item()
     top, best = weights.max().item(), int(weights.argmax()) + 1
     most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
-    figure = Figure(
-        f"Width {WIDTH}, temperature 1.00, scores divided by √{WIDTH}: they enter the softmax between "
-        f"{minus(low)} and {minus(high)}. The largest weight is {top:.2f}, on key {best}; {most} of "
-        f"{num_keys} keys hold nine tenths of all weight. The gradient of key {best}'s weight by its own score is "
-        f"{top * (1 - top):.3f}, of at most 0.25.",
-        2.3,
-    )
+    scale, gradient = (WIDTH, "1.00", f"divided by √{WIDTH}", minus(low), minus(high)), f"{top * (1 - top):.3f}"
+    figure = Figure(sentence("softmax", *scale, f"{top:.2f}", best, most, num_keys, best, gradient), 2.3)
     left, right = figure.subplots(1, 2)
     places = range(1, num_keys + 1)
     left.bar(places, scores.numpy(), color=COLORS[1])
@@ -64,13 +52,8 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
 
 
 TWO_COLUMNS = {
-    "rain": (2, 0),
-    "flood": (3.5, 0.5),
-    "bridge": (0.5, 3),
-    "harbor": (3, 2.5),
-    "the": (0, 0),
-    "desert": (-3, 0),
-}
+    "rain": (2, 0), "flood": (3.5, 0.5), "bridge": (0.5, 3), "harbor": (3, 2.5), "the": (0, 0), "desert": (-3, 0),
+}  # fmt: skip
 
 
 @style()
@@ -88,14 +71,27 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     weights = (points @ query / math.sqrt(2)).softmax(0)  # (S,)
     mixture = (weights @ points).tolist()  # (S,) @ (S, 2) -> (2,)
     first, second = weights.argsort(descending=True, stable=True)[:2].tolist()
-    figure = Figure(
-        f"The query ({query[0]:.2f}, {query[1]:.2f}) gives the weight {weights[first]:.2f} to {names[first]} and "
-        f"{weights[second]:.2f} to {names[second]}; the least goes to {names[int(weights.argmin())]}, "
-        f"{weights.min():.2f}. The mixture of all keys lies at ({minus(mixture[0])}, {minus(mixture[1])}). "
-        "The score is the dot product / √2.",
-        3.3,
-    )
+    place, mean = (", ".join(map(minus, point)) for point in (query.tolist(), mixture))
+    most = [f"{weights[key]:.2f} to {names[key]}" for key in (first, second)]
+    least = list(keys)[int(weights.argmin())], f"{weights.min():.2f}"
+    figure = Figure(sentence("query", place, *most, *least, mean, "the dot product / √2"), 3.3)
     plane, side = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _draw_plane(plane, keys, query, weights, mixture)
+    rows = range(len(names))
+    side.barh(rows, weights.numpy(), color=MEANING["query"].color)
+    for row, weight in enumerate(weights.tolist()):
+        side.text(weight + 0.02, row, f"{weight:.2f}", va="center", size=8)
+    side.set_yticks(rows, list(keys), parse_math=False)
+    side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
+    data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
+    return control("queryAmongKeys", data, figure)
+
+
+def _draw_plane(
+    plane: Any, keys: Mapping[str, tuple[float, float]], query: Tensor, weights: Tensor, mixture: list[float]
+) -> None:
+    """The query with a line to each key, as wide as its weight, and the mixture."""
+    points = torch.tensor(list(keys.values()), dtype=torch.float64)  # (S, 2)
     asks, key, areas = MEANING["query"], MEANING["key"], 30 + 900 * weights.numpy()
     for point, weight in zip(points, weights.tolist(), strict=True):
         plane.plot(*torch.stack([query, point]).T, "-", color=asks.color, linewidth=9 * weight)
@@ -111,11 +107,3 @@ def query_among_keys(keys: Mapping[str, tuple[float, float]] = TWO_COLUMNS) -> L
     plane.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal", xlabel="water", ylabel="building")
     plane.grid()
     plane.set_axisbelow(True)
-    rows = range(len(names))
-    side.barh(rows, weights.numpy(), color=asks.color)
-    for row, weight in enumerate(weights.tolist()):
-        side.text(weight + 0.02, row, f"{weight:.2f}", va="center", size=8)
-    side.set_yticks(rows, list(keys), parse_math=False)
-    side.set(xlim=(0, 1.15), ylim=(len(names) - 0.4, -0.6), title="weight of each key")
-    data = {"names": list(keys), "points": points.tolist(), "query": query.tolist()}
-    return control("queryAmongKeys", data, figure)

@@ -1,13 +1,9 @@
 """What the newsroom's model has learned after so many steps of its training."""
 
-import json
-
-from tfm_lib.lessons import course_file
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
 
-RECORD = "benchmarks/newsroom_steps.json"
+RECORD = "benchmarks/training_on_toy_summaries/newsroom_steps.json"
 BEGIN, PLACE = 150, "place"  # the step and the place to begin with
 NAMES = {
     "form": "the form",
@@ -25,27 +21,23 @@ LEARNED = 0.9  # from this share of stories on, it counts as learned
 def steps_control() -> Live:
     """One headline after the steps of a training: turn the step, and see the text, the next words and what is right.
 
-    It shows what `benchmarks/newsroom_steps.py` has written; nothing is trained.
+    It shows what `benchmarks/training_on_toy_summaries/newsroom_steps.py` has written; nothing is trained.
     """
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     look = next(look for look in record["looks"] if look["step"] == BEGIN)
     shares = {name: look["right"][key] for key, name in NAMES.items()}
     learned = [name for name, share in shares.items() if share >= LEARNED]
     missing = [name for name in shares if name not in learned]
     words, (before, right) = look["next"][PLACE], record["places"][PLACE]
     best, p = words[0]
-    figure = Figure(
-        f"After step {BEGIN} of {record['steps']} the loss is {look['loss']:.2f}, and the model writes "
-        f"“{look['text']}”. After “{before}” it holds {best} most likely ({100 * p:.1f} %); {right} is right. "
-        f"In at least nine of ten of {record['others']} other test stories it has right: "
-        f"{', '.join(learned) or 'nothing'}. In fewer: {', '.join(missing) or 'nothing'}.",
-        2.3,
-    )
-    told = {
+    lists = (", ".join(some) or "nothing" for some in (learned, missing))
+    state = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
+    figure = Figure(sentence("steps", *state, record["others"], *lists), 2.3)
+    charts = {
         f"right in {record['others']} other test stories": list(shares.items()),
         f"next word after “... {' '.join(before.split()[-2:])}”": words,
     }
-    for axes, (title, rows) in zip(figure.subplots(1, 2), told.items(), strict=True):
+    for axes, (title, rows) in zip(figure.subplots(1, 2), charts.items(), strict=True):
         axes.barh([name for name, _ in rows], [share for _, share in rows], color=MEANING["training"].color)
         for row, (_, share) in enumerate(rows):
             axes.text(share + 0.02, row, f"{100 * share:.1f} %", va="center", size=8)

@@ -9,9 +9,8 @@ from torch import Tensor
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, percent, sentence
 from tfm_lib.show.figure import COLORS, QUIET, Figure, style
-from tfm_lib.show.live import Live
 from tfm_lib.show.newsdesk import (
     AHEAD,
     CHOSEN,
@@ -21,11 +20,12 @@ from tfm_lib.show.newsdesk import (
     desk_data,
     not_in_story,
     page,
+    read_story,
     set_words,
     story_tokens,
     token_texts,
 )
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import Writer, evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import record_attention
@@ -43,9 +43,9 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     The words of the story are the darker, the more weight the decoder's cross-attention gave them while the word of
     the summary was written.
     """
-    data = desk_data(vocabulary, model.config.max_length) | {"most": MOST_TOKENS, "place": PLACE}
+    data = desk_data(model.config.max_length) | {"most": MOST_TOKENS, "place": PLACE}
     slots = vocabulary.slot_words(data["story"])
-    src = torch.tensor([vocabulary.encode(data["story"], slots)], device=next(model.parameters()).device)  # (1, S)
+    src = read_story(model, vocabulary, data["story"], slots)  # (1, S)
     with torch.inference_mode(), evaluating(model):
         tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
         with record_attention(model) as maps:
@@ -54,16 +54,15 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     weights = maps[f"decoder.layers.{layer - 1}.cross_attention"][0, :, place].mean(0).tolist()  # (S,)
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
     best = sorted(range(len(weights)), key=lambda s: -weights[s])[:3]
-    figure = Figure(
-        f"While word {place + 1}, “{summary[place]}”, was written, the mean of all heads of layer {layer} looked most "
-        f"at {', '.join(f'“{story[s]}” ({weights[s]:.2f})' for s in best)}.{not_in_story(data['story'], summary)}"
-    )
+    most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
+    who, made = "the mean of all heads", not_in_story(data["story"], summary)
+    figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, made))
     axes = page(figure)
     shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in weights]
     looks = [CHOSEN if t == place else PLAIN for t in range(len(summary))]
     below = set_words(axes, "story: shaded by weight", story, shades)
     crop(figure, axes, set_words(axes, "summary", summary, looks, below))
-    return control("attentionControl", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("attentionControl", data, figure, model, vocabulary)
 
 
 @torch.inference_mode()
@@ -96,22 +95,22 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     A click on a word writes it. A text ends with [eos], or with MOST_TOKENS tokens. The control opens with `story` and
     the words `written`, where they are given. Raises ValueError if either is longer than it may be.
     """
-    data = desk_data(vocabulary, model.config.max_length, story) | {"most": MOST_TOKENS, "choices": CHOICES}
+    data = desk_data(model.config.max_length, story) | {"most": MOST_TOKENS, "choices": CHOICES}
     slots = vocabulary.slot_words(data["story"])
     chosen = data["written"] = vocabulary.encode(written, slots)
     if (length := len(chosen)) >= MOST_TOKENS:
         raise ValueError(f"written has {length} tokens; a summary has at most {MOST_TOKENS}: leave some for the model")
-    src = torch.tensor([vocabulary.encode(data["story"], slots)], device=next(model.parameters()).device)  # (1, S)
+    src = read_story(model, vocabulary, data["story"], slots)  # (1, S)
     total, probs, rest = go_on(model, src, tuple(chosen))
     best = probs.topk(CHOICES)
     names, values = token_texts(vocabulary, best.indices.tolist(), slots), best.values.tolist()
     texts = token_texts(vocabulary, [*chosen, *rest], slots)
-    done = f"Written: {length} {'word' if length == 1 else 'words'}, with a probability of {percent(math.exp(total))}. "
-    figure = Figure(
-        f"Word {length + 1}: likeliest is “{names[0]}” with {percent(values[0])}, before “{names[1]}” with "
-        f"{percent(values[1])}; all {CHOICES} have {percent(sum(values))} together. {done * (length > 0)}"
-        f"By itself the model would write {len(rest)} more.{not_in_story(data['story'], texts)}"
-    )
+    first, second = (f"“{name}” with {percent(value)}" for name, value in zip(names[:2], values[:2], strict=True))
+    count = f"{length} {'word' if length == 1 else 'words'}"
+    so_far = sentence("decoding, written", count, percent(math.exp(total))) if length else ""
+    more, made = sentence("decoding, rest", len(rest)), not_in_story(data["story"], texts)
+    likeliest = length + 1, first, second, CHOICES, percent(sum(values))
+    figure = Figure(sentence("decoding", *likeliest, so_far, more, made))
     axes, looks = page(figure), [WRITTEN] * length + [AHEAD] * len(rest)
     below = set_words(axes, "summary: filled is written, dotted is to come", texts, looks)
     axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")
@@ -121,4 +120,4 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
         axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
         axes.text(1.56 + 4.8 * value, y, percent(value), va="center", size=8)
     crop(figure, axes, rows[-1] - 0.15)
-    return control("decodingControl", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("decodingControl", data, figure, model, vocabulary)

@@ -1,21 +1,18 @@
 """The shipped summarizer with another way to attend in the place of one of its attentions."""
 
-import json
+from collections import Counter
+from typing import Any
 
-import torch
-
-from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.control import control, percent
+from tfm_lib.show.control import Live, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.live import Live
-from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, set_words, story_tokens
+from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, read_story, set_words, story_tokens
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.weights import model_control
 from tfm_lib.writing.decoding import greedy
 
-RECORD = "benchmarks/swapped_attention.json"
+RECORD = "benchmarks/cheaper_attention/swapped_attention.json"
 EVENT = "opening"  # the ready story that needs the encoder's attention
 PLACE, WAY, STEP = "encoder", "window", 0  # to begin with: a step of its sizes
 ALONE = {"full": "full", "none": "none at all", "mean": "plain mean"}  # the rows that always stand there
@@ -41,62 +38,57 @@ def swap_attention(story: str = "") -> Live:
 
     Turn where, by what and how much, and read the headline anew, beside those with full attention, with none at all and
     with the plain mean of the values. Beside each stands the share of test stories that it writes exactly right, as
-    `benchmarks/swapped_attention.py` has measured it. Raises ValueError for a story that the model cannot read.
+    `benchmarks/cheaper_attention/swapped_attention.py` has measured it. Raises ValueError for a story that the model
+    cannot read.
     """
     model, vocabulary = newsroom_model()
-    record = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
+    record = load_record(RECORD)
     measured = [[row["place"], row["name"], row["size"], row["exact"]["mean"]] for row in record["rows"]]
-    desk = desk_data(vocabulary, model.config.max_length, story)
-    data = desk | {
-        "story": story or desk["stories"][EVENT],
-        "most": MOST_TOKENS,
-        "places": [
-            {"place": place, "name": name, "says": says, "begins": PLACES[place][0], "ends": PLACES[place][1]}
-            for place, (name, says) in CALLED.items()
-        ],
-        "ways": [
-            {"name": name, "label": label, "sizes": way.sizes, "places": way.places, "random": way.random}
-            for name, label in LABELS.items()
-            if (way := REPLACEMENTS[name])
-        ],
-        "measured": measured,
-        "count": record["draws"] * record["stories"],
-        "begin": {"place": PLACE, "name": WAY, "step": STEP},
-    }
+    desk = desk_data(model.config.max_length, story)
+    data = desk | {"story": story or desk["stories"][EVENT], "most": MOST_TOKENS} | _knobs()
+    data |= {"measured": measured, "count": record["draws"] * record["stories"]}
+    data["begin"] = {"place": PLACE, "name": WAY, "step": STEP}
     sizes = dict.fromkeys(ALONE, 0) | {WAY: REPLACEMENTS[WAY].sizes[STEP]}
     label = LABELS[WAY].format(sizes[WAY])
-    src = torch.tensor([vocabulary.encode(data["story"])])  # (1, S)
+    src = read_story(model, vocabulary, data["story"])  # (1, S)
     texts, shares = {}, {}
     for name, size in sizes.items():
         with swapped(model, PLACE, name, size):
             texts[name] = vocabulary.decode(greedy(model, src, MOST_TOKENS)[0])
         shares[name] = next(percent(exact) for *row, exact in measured if row == [PLACE, name, size])
-    figure = Figure(
-        f"With {label} in {CALLED[PLACE][1]} it writes “{texts[WAY]}”{_compared(texts[WAY], texts['full'])}. Of "
-        f"{data['count']} test stories it then writes {shares[WAY]} exactly right; with full attention "
-        f"{shares['full']}, with none at all {shares['none']}, with the plain mean {shares['mean']}."
-    )
+    compared, ways = _compared(texts[WAY], texts["full"]), (shares[way] for way in (WAY, "full", "none", "mean"))
+    figure = Figure(sentence("swap", label, CALLED[PLACE][1], texts[WAY], compared, data["count"], *ways))
     axes, bottom = page(figure), 0.0
     for name, text in texts.items():
         looks = [NEW if new else PLAIN for new in new_words(text, texts["full"])]
         title = f"{ALONE.get(name, label)}: {shares[name]} exact"
         bottom = set_words(axes, title, story_tokens(text), looks, bottom)
     crop(figure, axes, bottom)
-    return control("swapAttention", data, figure, dict([weights_of(model, vocabulary)]))
+    return model_control("swapAttention", data, figure, model, vocabulary)
+
+
+def _knobs() -> dict[str, list[dict[str, Any]]]:
+    """The places and the ways to choose from."""
+    places = [
+        {"place": place, "name": name, "says": says, "begins": PLACES[place][0], "ends": PLACES[place][1]}
+        for place, (name, says) in CALLED.items()
+    ]
+    ways = [
+        {"name": name, "label": label, "sizes": way.sizes, "places": way.places, "random": way.random}
+        for name, label in LABELS.items()
+        if (way := REPLACEMENTS[name])
+    ]
+    return {"places": places, "ways": ways}
 
 
 def new_words(text: str, other: str) -> list[bool]:
     """For each word of a text whether it is new: not, or not so often, in the other."""
-    left, new = story_tokens(other), []
-    for word in story_tokens(text):
-        new.append(word not in left)
-        if not new[-1]:
-            left.remove(word)
-    return new
+    words, counts = story_tokens(text), Counter(story_tokens(other))
+    return [words[: place + 1].count(word) > counts[word] for place, word in enumerate(words)]
 
 
 def _compared(text: str, full: str) -> str:
     """How a text differs from that of full attention."""
     if text == full:
         return ", as with full attention"
-    return f" (new words: {sum(new_words(text, full))}), and with full attention “{full}”"
+    return sentence("swap, new words", sum(new_words(text, full)), full)

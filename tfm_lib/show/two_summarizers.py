@@ -2,14 +2,11 @@
 
 from typing import NamedTuple
 
-import torch
-
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import control
+from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import Figure, style
-from tfm_lib.show.live import Live
-from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, set_words
+from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, read_story, set_words
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import SHIPPED, weights_of
 from tfm_lib.writing.copying import CopyingTransformer
@@ -25,18 +22,17 @@ def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[Copyin
     story is underlined.
     """
     models = {"plain": plain, "copying": copying}
-    data = desk_data(plain[1], min(model.config.max_length for model, _ in models.values()), strangers=True)
+    data = desk_data(min(model.config.max_length for model, _ in models.values()), strangers=True)
     weights, story = {}, data["story"]
-    for role, own in models.items():
-        name, content = weights_of(*own)
+    for role, pair in models.items():
+        name, content = weights_of(*pair)
         data[role] = name if name in SHIPPED else role  # two models of a reader's own have two names
         weights[data[role]] = content
-    alone, sister = (_summary(*own, story) for own in models.values())
+    alone, sister = (_summary(*pair, story) for pair in models.values())
     taken = [word for word, copied in zip(sister.words, sister.copied, strict=True) if copied]
-    figure = Figure(
-        f"The plain model writes “{alone.text}”.{not_in_story(story, alone.words)} The copying one writes "
-        f"“{sister.text}”, and copied {quoted_list(taken) or 'nothing'}.{not_in_story(story, sister.words)}"
-    )
+    made = [not_in_story(story, summary.words) for summary in (alone, sister)]
+    copied = quoted_list(taken) or "nothing"
+    figure = Figure(sentence("copying", alone.text, made[0], sister.text, copied, made[1]))
     axes, bottom = page(figure), 0.0
     titles = ("plain: it writes what it knows", "copying: framed is copied from the story")
     for title, written in zip(titles, (alone, sister), strict=True):
@@ -56,7 +52,7 @@ class Summary(NamedTuple):
 
 def _summary(model: Transformer, vocabulary: Vocabulary, story: str) -> Summary:
     slots = vocabulary.slot_words(story)
-    src = torch.tensor([vocabulary.encode(story, slots)], device=next(model.parameters()).device)  # (1, S)
+    src = read_story(model, vocabulary, story, slots)  # (1, S)
     tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
     shares = [0.0] * tokens.shape[1]
     if isinstance(model, CopyingTransformer):

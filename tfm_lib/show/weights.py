@@ -4,6 +4,7 @@ import json
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -11,6 +12,8 @@ from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import load_checkpoint, save_checkpoint
 from tfm_lib.lessons import PACKAGE
 from tfm_lib.model import Transformer
+from tfm_lib.show.control import Live, control
+from tfm_lib.show.figure import Figure
 from tfm_lib.writing.copying import CopyingTransformer
 
 SUMMARIZERS = ("newsroom", "newsroom_copying")
@@ -18,15 +21,9 @@ SHIPPED = (*SUMMARIZERS, "pictures")  # what pages have, too
 
 # What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
 KIND = {
-    "activation": "relu",
-    "positions": "sinusoidal",
-    "interleaved": True,
-    "position_offset": 0,
-    "embed_scale": None,
-    "embed_norm": False,
-    "tied": True,
-    "logits_bias": False,
-}
+    "activation": "relu", "positions": "sinusoidal", "interleaved": True, "position_offset": 0, "embed_scale": None,
+    "embed_norm": False, "tied": True, "logits_bias": False,
+}  # fmt: skip
 
 
 def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
@@ -37,14 +34,18 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
     _check(model, vocabulary)
     for name in SUMMARIZERS:
         file = PACKAGE / "pretrained" / f"{name}.safetensors"
-        tensors = load_checkpoint(file).model.state_dict()
-        own = model.state_dict()
-        if own.keys() == tensors.keys() and all(torch.equal(own[key].cpu(), tensors[key]) for key in own):
+        shipped, state = load_checkpoint(file).model.state_dict(), model.state_dict()
+        if state.keys() == shipped.keys() and all(torch.equal(state[key].cpu(), shipped[key]) for key in state):
             return name, file.read_bytes()
     with TemporaryDirectory() as folder:
         path = Path(folder, "own.safetensors")
         save_checkpoint(path, deepcopy(model).half(), vocabulary)
         return "own", path.read_bytes()
+
+
+def model_control(name: str, data: dict[str, Any], figure: Figure, model: Transformer, vocabulary: Vocabulary) -> Live:
+    """As `control`, of a control that runs this model."""
+    return control(name, data, figure, dict([weights_of(model, vocabulary)]))
 
 
 def _check(model: Transformer, vocabulary: Vocabulary) -> None:
@@ -54,9 +55,8 @@ def _check(model: Transformer, vocabulary: Vocabulary) -> None:
     if type(vocabulary) is not Vocabulary or json.loads(vocabulary.to_json())["model"]["type"] != "WordLevel":
         found["vocabulary"] = "not one of words"
     if found:
-        told = ", ".join(f"{name}={value!r}" for name, value in found.items())
-        wanted = ", ".join(f"{name}={value!r}" for name, value in KIND.items())
+        got, wanted = (", ".join(f"{name}={value!r}" for name, value in kind.items()) for kind in (found, KIND))
         raise ValueError(
-            f"controls run models of the newsroom's kind only, got {told}; wanted a Transformer or CopyingTransformer "
+            f"controls run models of the newsroom's kind only, got {got}; wanted a Transformer or CopyingTransformer "
             f"with Vocabulary.of_words, trained with {wanted}"
         )

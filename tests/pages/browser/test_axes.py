@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.pages.browser.test_curve import Run, as_on_a_page
-from tests.show.controls import CONTROLS, opened
+from tests.show.controls import CONTROLS
 from tfm_lib.show.live_curve import live_curve
 
 pytestmark = pytest.mark.browser
@@ -18,7 +18,6 @@ def growing_curve():
     return as_on_a_page(curve)
 
 
-LIVES = {**CONTROLS, "live_curve": growing_curve}
 BARS = """[...svg.querySelectorAll("rect")].map((bar, n) => [n + 1, VALUE, number(bar, "x") + number(bar, "width") / 2,
     number(bar, "y") + (VALUE < 0 ? number(bar, "height") : 0)])"""
 # By control and chart: what is drawn, [value along x, value along y, x, y] each; no value where there is no such axis.
@@ -59,23 +58,16 @@ TICKS = """svg => {
 
 
 @pytest.mark.parametrize(("control", "chart"), DRAWN)
-def test_a_number_along_an_axis_stands_where_what_is_drawn_has_that_value(browser, tmp_path, control, chart):
-    with opened(browser, tmp_path, LIVES[control]()) as root:
-        svg, drawn = root.get_by_label(chart), []
-        for key in ("Home", "End"):
-            for knob in root.locator("input[type=range]").all():
-                knob.press(key)
-            drawn += svg.evaluate(READ % DRAWN[control, chart])
-        for axis, ticks in enumerate(svg.evaluate(TICKS)):
-            if drawn[0][axis] is not None:
-                slope, start = np.polyfit([one[axis] for one in drawn], [one[axis + 2] for one in drawn], 1)
-                values = [float(Fraction(text.replace("\N{MINUS SIGN}", "-").replace("d", "1"))) for text, _ in ticks]
-                assert len(ticks) >= 2
-                assert [start + slope * value for value in values] == pytest.approx([at for _, at in ticks], abs=0.5)
-
-
-def test_a_scale_leads_to_a_place_and_back(browser, tmp_path):
-    with opened(browser, tmp_path, CONTROLS["bits_control"]()) as root:
-        there = root.evaluate("() => [200, 660, 1120].map(tfm.scale([200, 1120], [350, 34]))")
-        back = root.evaluate("(root, places) => places.map(tfm.scale([200, 1120], [350, 34]).invert)", there)
-    assert there == [350, 192, 34] and back == [200, 660, 1120]
+def test_a_number_along_an_axis_is_where_what_is_drawn_has_that_value(show, control, chart):
+    root, drawn = show((CONTROLS | {"live_curve": growing_curve})[control]()), []
+    svg = root.get_by_label(chart)
+    for key in ("Home", "End"):
+        for knob in root.locator("input[type=range]").all():
+            knob.press(key)
+        drawn += svg.evaluate(READ % DRAWN[control, chart])
+    for axis, ticks in enumerate(svg.evaluate(TICKS)):
+        if drawn[0][axis] is not None:
+            slope, start = np.polyfit([one[axis] for one in drawn], [one[axis + 2] for one in drawn], 1)
+            values = [float(Fraction(text.replace("\N{MINUS SIGN}", "-").replace("d", "1"))) for text, _ in ticks]
+            assert len(ticks) >= 2
+            assert [start + slope * value for value in values] == pytest.approx([at for _, at in ticks], abs=0.5)

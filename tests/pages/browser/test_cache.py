@@ -5,10 +5,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.show.controls import opened
+from tests.pages.browser.reader import drag, shown, words
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.beam_control import beam_control
 from tfm_lib.show.cache_control import MOST_TOKENS, cache_control, multiplications
 from tfm_lib.writing.decoding import DecoderCache, Writer, greedy
 
@@ -21,26 +22,6 @@ def flops(function, *arguments, **options) -> int:
     with torch.inference_mode(), sdpa_kernel(SDPBackend.MATH), counter:
         function(*arguments, **options)
     return counter.get_total_flops()
-
-
-def test_the_parts_are_those_of_a_hand_count():
-    config = TransformerConfig(vocab_size=10, d_model=4, num_heads=2, d_ff=6, num_decoder_layers=1)
-    assert multiplications(config, source=5, past=2, new=1) == {
-        "story's keys and values": 0,
-        "other projections": 6 * 4 * 4,  # query, key, value, output; query, output
-        "scores": (3 + 5) * 4,  # 3 keys of the text, 5 of the story, of width 2 in 2 heads each
-        "mixtures": (3 + 5) * 4,
-        "feed-forward": 2 * 4 * 6,
-        "output": 4 * 10,
-    }
-    assert multiplications(config, source=5, past=0, new=3) == {
-        "story's keys and values": 2 * 5 * 4 * 4,
-        "other projections": 3 * 6 * 4 * 4,
-        "scores": 3 * (3 + 5) * 4,
-        "mixtures": 3 * (3 + 5) * 4,
-        "feed-forward": 3 * 2 * 4 * 6,
-        "output": 3 * 4 * 10,
-    }
 
 
 def another_model() -> Transformer:
@@ -56,52 +37,45 @@ def test_torch_counts_two_flops_for_each_multiplication(make, source):
     memory, text = torch.randn(1, source, config.d_model), torch.randint(3, 30, (1, 6))
     cache = DecoderCache(config.num_decoder_layers, text.shape[1], source)
     for step in range(1, text.shape[1] + 1):
-        new = text[:, step - 1 : step]
-        kept = flops(model.decode, new, memory, src_mask=None, cache=cache)
-        assert kept == 2 * sum(multiplications(config, source, past=step - 1, new=1).values())
-        anew = flops(model.decode, text[:, :step], memory, src_mask=None)
-        assert anew == 2 * sum(multiplications(config, source, past=0, new=step).values())
+        with_cache = flops(model.decode, text[:, step - 1 : step], memory, src_mask=None, cache=cache)
+        assert with_cache == 2 * sum(multiplications(config, source, past=step - 1, new=1).values())
+        without = flops(model.decode, text[:, :step], memory, src_mask=None)
+        assert without == 2 * sum(multiplications(config, source, past=0, new=step).values())
 
 
 @pytest.mark.browser
-def test_each_step_shows_what_the_cache_holds_and_what_the_step_multiplies(tmp_path):
-    from tests.pages.browser.chromium import chromium
-
+def test_each_step_shows_what_the_cache_holds_and_what_the_step_multiplies(show):
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(STORY)])
-    tokens = greedy(model, src, MOST_TOKENS)[0].tolist()
-    with chromium() as browser, opened(browser, tmp_path, cache_control(model, vocabulary, STORY)) as root:
-        slider, cached = root.locator("input[type=range]"), root.locator("input[type=checkbox]")
-        writer = Writer(model, src, MOST_TOKENS)
-        for step, token in enumerate([model.config.start_id, *tokens[:-1]], start=1):
-            with torch.inference_mode():
-                writer.next_logits(torch.tensor([token]))
-            held = [sum(2 * pair[n].all()[0].numel() for pair in writer.cache.layers) for n in (0, 1)]
-            slider.fill(str(step - 1))
-            cached.set_checked(True)
-            shown, words = root.evaluate("root => root.shown"), root.locator(".tfm-words").inner_text()
-            assert shown["kept"] == held and f"{held[0]:,} numbers in {held[0] * 4 / 1024:.1f} KiB" in words
-            assert shown["with"] == multiplications(model.config, src.shape[1], past=step - 1, new=1)
-            assert shown["without"] == multiplications(model.config, src.shape[1], past=0, new=step)
-            assert f"The step multiplies {sum(shown['with'].values()):,} times" in words
-            rows = root.locator("svg").first.locator("rect:not([display])")
-            assert rows.count() == 2 * (step + src.shape[1])
-            stayed = root.locator("svg").first.locator("rect:not([display])[style*='-fill']").count()
-            assert stayed == (2 * (step - 1 + src.shape[1]) if step > 1 else 0), "what was kept is pale"
-            cached.set_checked(False)
-            assert root.evaluate("root => root.shown.kept") == [0, 0]
-            words = root.locator(".tfm-words").inner_text()
-            assert f"The step multiplies {sum(shown['without'].values()):,} times" in words
-        assert step == slider.evaluate("e => Number(e.max)") + 1
-        box, mouse = root.get_by_label("bars of the multiplications").bounding_box(), root.page.mouse
-        mouse.move(box["x"] + box["width"] - 9, box["y"] + 40)
-        mouse.down()
-        mouse.move(box["x"] + 9, box["y"] + 40)
-        mouse.up()
-        assert root.evaluate("root => root.shown.step") == 1 and slider.input_value() == "0"
+    length, tokens = src.shape[1], greedy(model, src, MOST_TOKENS)[0].tolist()
+    root, writer = show(cache_control(model, vocabulary, STORY)), Writer(model, src, MOST_TOKENS)
+    slider, cached = root.locator("input[type=range]"), root.locator("input[type=checkbox]")
+    rows = root.locator("svg").first
+    for step, token in enumerate([model.config.start_id, *tokens[:-1]], start=1):
+        with torch.inference_mode():
+            writer.next_logits(torch.tensor([token]))
+        held = [sum(2 * pair[n].all()[0].numel() for pair in writer.cache.layers) for n in (0, 1)]
+        slider.fill(str(step - 1))
+        cached.set_checked(True)
+        state = shown(root)
+        assert state["kept"] == held and f"{held[0]:,} numbers in {held[0] * 4 / 1024:.1f} KiB" in words(root)
+        assert state["with"] == multiplications(model.config, length, past=step - 1, new=1)
+        assert state["without"] == multiplications(model.config, length, past=0, new=step)
+        assert f"The step multiplies {sum(state['with'].values()):,} times" in words(root)
+        assert rows.locator("rect:not([display])").count() == 2 * (step + length)
+        pale = rows.locator("rect:not([display])[style*='-fill']").count()
+        assert pale == (2 * (step - 1 + length) if step > 1 else 0), "what was kept is pale"
+        cached.set_checked(False)
+        assert shown(root)["kept"] == [0, 0]
+        assert f"The step multiplies {sum(state['without'].values()):,} times" in words(root)
+    assert step == slider.evaluate("e => Number(e.max)") + 1
+    box = root.get_by_label("bars of the multiplications").bounding_box()
+    drag(root, (box["x"] + box["width"] - 9, box["y"] + 40), (box["x"] + 9, box["y"] + 40))
+    assert shown(root)["step"] == 1 and slider.input_value() == "0"
 
 
+@pytest.mark.parametrize("control", [cache_control, beam_control])
 @pytest.mark.parametrize(("story", "length"), [(" ", 0), ("fire " * 73, 73)])
-def test_a_story_that_cannot_be_read_is_refused(story, length):
+def test_a_story_that_cannot_be_read_is_refused(control, story, length):
     with pytest.raises(ValueError, match=f"story has {length} tokens; the model reads 1 to 72"):
-        cache_control(*newsroom_model(), story)
+        control(*newsroom_model(), story)

@@ -1,7 +1,6 @@
 """The lessons in JupyterLab in a real browser: every cell runs, every knob moves by keyboard, and the quiz explains.
 
-Where the environment variable SCREENSHOTS names a folder, pictures of each lesson are left there, and a table of
-how long its controls took to answer.
+Where the environment variable SCREENSHOTS names a folder, tables of how long controls took to answer are left there.
 """
 
 import json
@@ -15,13 +14,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.error import URLError
-from urllib.parse import urlparse
-from urllib.request import Request, urlopen
+from urllib.parse import quote, urlparse
 
 import pytest
+import requests
 
-from tests.proof import cells
+from tests.nbclaims import cells
+from tests.pages.browser.reader import pictures, words
 from tests.show.controls import turn_every_knob
 from tests.times import HUNG, Answer, report
 from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers
@@ -35,7 +34,7 @@ WINDOW = {"width": 1300, "height": 2500}
 STARTING, RUNNING, ANSWERING = HUNG, HUNG, 300  # seconds to wait for JupyterLab, for a lesson, for an answer
 GOAL = 50  # milliseconds until a control answers in which a model computes
 # All cells are in the page, also those out of sight.
-SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}
+SETTINGS = "config/lab/user-settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
 # The functions of the package that return something live; a cell that calls one shows a control.
 PACKAGE = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tfm_lib/**/*.py"))
 LIVE = re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live\w*:", PACKAGE, re.MULTILINE)
@@ -45,8 +44,6 @@ RAN = """() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.innerText);
     return prompts.length && /[0-9]/.test(prompts[0]) && !prompts.some(p => p.includes("*"));
 }"""
-
-
 # Whether a heading of that text is on the screen.
 IN_VIEW = """text => [...document.querySelectorAll(".jp-NotebookPanel h2")].some(heading => {
     const {top, bottom, height} = heading.getBoundingClientRect();
@@ -62,20 +59,15 @@ class Lab(NamedTuple):
     token: str
     folder: Path
 
-    def ask(self, path: str, method: str = "GET") -> bytes:
+    def ask(self, path: str, method: str = "GET") -> requests.Response:
         """What its server answers."""
-        with urlopen(Request(f"{self.url}/api/{path}?token={self.token}", method=method), timeout=ANSWERING) as answer:
-            return answer.read()
+        return requests.request(method, f"{self.url}/api/{path}?token={self.token}", timeout=ANSWERING)
 
     def answers(self) -> bool:
         try:
-            return bool(self.ask("status"))
-        except URLError:
+            return self.ask("status").ok
+        except requests.ConnectionError:
             return False
-
-    def shut_kernels(self) -> None:
-        for kernel in json.loads(self.ask("kernels")):
-            self.ask(f"kernels/{kernel['id']}", "DELETE")
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +75,8 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     """JupyterLab as `make lab` starts it, on copies, with nothing of the settings of whoever runs the tests."""
     home, token = tmp_path_factory.mktemp("lab"), secrets.token_hex()
     add_lessons(home / "lessons")
-    for name, settings in SETTINGS.items():
-        file = home / f"config/lab/user-settings/@jupyterlab/{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(settings))
+    (home / SETTINGS).parent.mkdir(parents=True)
+    (home / SETTINGS).write_text('{"windowingMode": "none"}')
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "IPYTHONDIR": "ipython"}
     own = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
     with socket.socket() as free:
@@ -124,58 +114,62 @@ def page(browser, lab) -> Iterator:
         context.route("**/*", ask)
         context.set_default_timeout(1000 * STARTING)
         yield context.new_page()
-    lab.shut_kernels()
+    for kernel in lab.ask("kernels").json():
+        lab.ask(f"kernels/{kernel['id']}", "DELETE")
     assert asked == []
+
+
+def open_notebook(page, lab: Lab, path: str) -> None:
+    page.goto(f"{lab.url}/lab/tree/{quote(path)}?token={lab.token}&reset")
+    page.locator(".jp-NotebookPanel:visible").wait_for()
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()  # else it would ask for a kernel, and run none
+
+
+def run_first_cell(page, code: str) -> None:
+    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(code)
+    page.keyboard.press("Control+Enter")
 
 
 def test_a_first_start_is_calm(page, lab):
     """One line is printed; no popup covers the lesson, no name is cut off, and nothing says that it is unsaved."""
     page.set_viewport_size({"width": 1280, "height": 800})
-    page.goto(f"{lab.url}/lab/tree/{NAMES[0]}.ipynb?token={lab.token}&reset")
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    open_notebook(page, lab, f"{NAMES[0]}.ipynb")
     page.wait_for_timeout(5000)  # news would be offered, and the kernel would write into the file
-    assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0
+    assert page.locator(".Toastify__toast, .jp-Dialog, .jp-mod-dirty").count() == 0
     names = page.locator(".jp-DirListing-itemText")
     assert names.count() >= len(NAMES)
     assert names.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)") == []
-    assert page.locator(".jp-mod-dirty").count() == 0
-    said = (lab.folder.parent / "log").read_text().splitlines()
-    assert [line.partition(" http")[0] for line in said] == ["The lessons are open at"], said
+    log = (lab.folder.parent / "log").read_text().splitlines()
+    assert [line.partition(" http")[0] for line in log] == ["The lessons are open at"], log
 
 
-def test_a_verdict_and_progress_lead_to_the_exercise(page, lab):
-    run = """from tfm_lib.ask.checks import check
+CHECKED = """from tfm_lib.ask.checks import check
 from tfm_lib.ask.progress import progress
 check("attention.crowd", 3)
 progress()"""
-    page.goto(f"{lab.url}/lab/tree/{NAMES[0]}.ipynb?token={lab.token}&reset")
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
-    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(run)
-    page.keyboard.press("Control+Enter")
-    verdict, kept = (
+
+
+def test_a_verdict_and_progress_lead_to_the_exercise(page, lab):
+    open_notebook(page, lab, f"{NAMES[0]}.ipynb")
+    run_first_cell(page, CHECKED)
+    verdict, progress = (
         page.locator(".jp-OutputArea-output").filter(has_text=text).first for text in ("not right yet", "all lessons:")
     )
-    expect = "Exercise 1 (one word in a crowd)"
-    verdict.get_by_role("link", name=expect).wait_for()
+    link = "Exercise 1 (one word in a crowd)"
+    verdict.get_by_role("link", name=link).wait_for()
     assert verdict.locator("b").first.evaluate("e => getComputedStyle(e).color") == "rgb(209, 69, 59)"
-    kept.get_by_role("link", name=expect).click()
+    progress.get_by_role("link", name=link).click()
     page.locator(".jp-NotebookPanel:visible").get_by_role("heading", name="Exercise 1: one word in a crowd").wait_for()
 
 
 def test_a_lesson_link_of_a_control_leads_beside_its_notebook_after_a_reload_too(page, lab):
     """JupyterLab's address then names a folder, and a relative link would miss the lessons."""
-    sub = lab.folder / "sub folder"
-    sub.mkdir(exist_ok=True)
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": None, "outputs": []}
-    about = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    (sub / "own.ipynb").write_text(json.dumps({"cells": [cell], "metadata": about, "nbformat": 4, "nbformat_minor": 5}))
-    page.goto(f"{lab.url}/lab/tree/sub%20folder/own.ipynb?token={lab.token}&reset")
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
-    page.locator(".jp-NotebookPanel:visible .jp-CodeCell .cm-content").first.click()
-    page.keyboard.insert_text("from tfm_lib.show.machine import machine\nmachine()")
-    page.keyboard.press("Control+Enter")
+    (lab.folder / "sub folder").mkdir(exist_ok=True)
+    cells.write(lab.folder / "sub folder/own.ipynb", cells.notebook(cells.code("")))
+    open_notebook(page, lab, "sub folder/own.ipynb")
+    run_first_cell(page, "from tfm_lib.show.machine import machine\nmachine()")
     link = page.locator(".tfm-machine a.tfm-lesson").first
     link.wait_for()
     page.evaluate("history.replaceState(null, '', '/lab/tree/elsewhere')")
@@ -199,9 +193,7 @@ def run_and_save(page, lab: Lab, lesson: str) -> None:
     """Open a lesson, run all its cells, and save it, as a reader does."""
     file = lab.folder / f"{lesson}.ipynb"
     before = file.stat().st_mtime_ns
-    page.goto(f"{lab.url}/lab/tree/{file.name}?token={lab.token}&reset")
-    page.locator(".jp-NotebookPanel:visible").wait_for()
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()  # else it would ask for a kernel, and run none
+    open_notebook(page, lab, file.name)
     page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
     page.locator(".lm-Menu-item[data-command='runmenu:run-all']").click()
     page.wait_for_function(RAN, timeout=1000 * RUNNING, polling=200)
@@ -213,86 +205,51 @@ def run_and_save(page, lab: Lab, lesson: str) -> None:
     assert file.stat().st_mtime_ns > before, "it was not saved"
 
 
-def words_of(markdown: str) -> str:
-    """A piece of it that a page shows as it stands: the longest without any mark or formula."""
-    return max(re.findall(r"[\w ,.;]+", re.sub(r"\$.*?\$", "$", markdown)), key=len).strip()
-
-
 def answer(cell, questions, file: Path, quiz: str) -> None:
-    """Choose, by keyboard, a wrong answer to each question and then the right one; both are explained, and kept."""
+    """Choose the right answer to each question by keyboard: they are stored beside the lesson, and shown again."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=1000 * ANSWERING)
-    asked, count, chosen = cell.locator(".tfm-control fieldset"), len(questions), {}
-    expect(asked).to_have_count(count)
-    for place, question in enumerate(questions):
-        rows, comment = asked.nth(place).locator("button"), asked.nth(place).locator("[aria-live]")
-        own = {choice.letter: rows.nth(row) for row, choice in enumerate(question.choices)}
-        wrong = next(choice for choice in question.choices if choice.why_not)
-        right = next(choice for choice in question.choices if not choice.why_not)
-        for choice, said, why in ((wrong, "is not it.", wrong.why_not), (right, "is right.", question.answer)):
-            own[choice.letter].press("Space" if choice is wrong else "Enter")
-            expect(comment).to_contain_text(f"{choice.letter} {said}")
-            expect(comment).to_contain_text(words_of(why))
-        chosen[question.key] = wrong.letter + right.letter
-    score = re.compile(f"{count} of {count} right, 0 at|0 of {count} right at")
-    expect(cell.get_by_role("status")).to_have_text(score)
+    right = [next(choice.letter for choice in question.choices if not choice.why_not) for question in questions]
+    rows = cell.locator(".tfm-control fieldset")
+    expect(rows).to_have_count(len(questions))
+    for place, letter in enumerate(right):
+        rows.nth(place).locator("button", has_text=re.compile(rf"^{letter}\b")).press("Enter")
+        expect(rows.nth(place).locator("[aria-live]")).to_contain_text(f"{letter} is right.")
     end = time.monotonic() + ANSWERING  # the kernel hears of a choice only when it is done with the one before
-    while load_answers(file).get(quiz) != chosen:
+    while load_answers(file).get(quiz) != dict(zip((question.key for question in questions), right, strict=True)):
         assert time.monotonic() < end, load_answers(file)
         cell.page.wait_for_timeout(100)
     cell.locator(".tfm-control").evaluate("before => { before.dataset.before = true; }")
-    cell.locator(".cm-content").press("ControlOrMeta+Enter")  # it shows what was kept
+    cell.locator(".cm-content").press("ControlOrMeta+Enter")
+    score = re.compile("{0} of {0} right".format(len(questions)))
     expect(cell.locator(".tfm-control:not([data-before]) [role=status]")).to_have_text(score)
-
-
-def has_grown(cell) -> None:
-    """A learning curve says how far the run came, to its end."""
-    said = cell.locator(".tfm-words").inner_text()
-    assert re.match(r"Step (\d+) of \1:", said), said
-
-
-def take_pictures(page, folder: Path, lesson: str) -> None:
-    """The whole lesson, a screen at a time."""
-    lessons = page.locator(".jp-NotebookPanel:visible .jp-WindowedPanel-outer")
-    screen, end = lessons.evaluate("""element => {
-        const last = [...element.querySelectorAll(".jp-Cell")].at(-1).getBoundingClientRect();
-        return [element.clientHeight, Math.ceil(element.scrollTop + last.bottom - element.getBoundingClientRect().top)];
-    }""")
-    for number, top in enumerate(range(0, end, screen), start=1):
-        lessons.evaluate("(element, top) => element.scrollTo({top, behavior: 'instant'})", top)
-        lessons.screenshot(path=folder / f"{lesson}_{number:02}.png")
 
 
 @pytest.mark.parametrize("lesson", NAMES)
 def test_a_lesson_runs_and_its_controls_answer(page, lab, tmp_path, lesson):
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
     run_and_save(page, lab, lesson)
-    try:
-        saved = code_cells(lab.folder / f"{lesson}.ipynb")
-        outputs = [output for cell in saved for output in cell["outputs"]]
-        assert [f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"] == []
-        assert [o["text"] for o in outputs if o.get("name") == "stderr"] == []
-        assert all(cell["execution_count"] for cell in saved) and VIEW not in str(outputs)
-        shown = page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
-        assert shown.count() == len(saved)
-        questions, answers = read_lesson(FOLDER / f"{lesson}.ipynb"), []
-        for number, function, call in live_calls(saved):
-            cell = shown.nth(number)
-            if function == "quiz":
-                part = next((part for part in ("opening", "deeper") if f"{part}=True" in call), "spine")
-                answer(cell, getattr(questions, part), lab.folder / QUIZZES, f"{lesson} {part}")
-            elif function == "live_curve":
-                has_grown(cell)
-            else:
-                root = cell.locator(".tfm-control")
-                root.scroll_into_view_if_needed()
-                answers += [Answer(function, knob, times, GOAL) for knob, times in turn_every_knob(root).items()]
-        if answers:
-            report(answers, folder / f"{lesson}_answers.md")
-    finally:
-        take_pictures(page, folder, lesson)
+    cells_run = code_cells(lab.folder / f"{lesson}.ipynb")
+    outputs = [output for cell in cells_run for output in cell["outputs"]]
+    assert [f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error"] == []
+    assert [o["text"] for o in outputs if o.get("name") == "stderr"] == []
+    assert all(cell["execution_count"] for cell in cells_run) and VIEW not in str(outputs)
+    shown = page.locator(".jp-NotebookPanel:visible .jp-CodeCell")
+    assert shown.count() == len(cells_run)
+    questions, answers = read_lesson(FOLDER / f"{lesson}.ipynb"), []
+    for number, function, call in live_calls(cells_run):
+        cell = shown.nth(number)
+        if function == "quiz":
+            part = next((part for part in ("opening", "deeper") if f"{part}=True" in call), "spine")
+            answer(cell, getattr(questions, part), lab.folder / QUIZZES, f"{lesson} {part}")
+        elif function == "live_curve":  # it says how far the run came, to its end
+            assert re.match(r"Step (\d+) of \1:", words(cell)), words(cell)
+        else:
+            root = cell.locator(".tfm-control")
+            root.scroll_into_view_if_needed()
+            answers += [Answer(function, knob, times, GOAL) for knob, times in turn_every_knob(root).items()]
+    if answers:
+        report(answers, pictures(tmp_path) / f"{lesson}_answers.md")
 
 
 def folded_lesson(title: str, *links: str):
@@ -314,8 +271,7 @@ def test_links_of_a_copy_reach_folded_sections_and_run_all_runs_them(page, lab, 
     cells.write(tmp_path / "98_other.ipynb", folded_lesson("98 · Other"))
     add_lessons(lab.folder, tmp_path)
     page.set_viewport_size({"width": 1300, "height": 900})
-    page.goto(f"{lab.url}/lab/tree/97_own.ipynb?token={lab.token}&reset")
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    open_notebook(page, lab, "97_own.ipynb")
     panel = page.locator(".jp-NotebookPanel:visible")
     assert not page.evaluate(IN_VIEW, "Deeper: what it costs")
     panel.get_by_role("link", name="own").click()
@@ -329,5 +285,3 @@ def test_links_of_a_copy_reach_folded_sections_and_run_all_runs_them(page, lab, 
         panel.get_by_role("link", name="other").click()
         page.locator(".jp-NotebookPanel:visible h1", has_text="98 · Other").wait_for()
     page.wait_for_function(IN_VIEW, arg="Last")
-    for name in ("97_own", "98_other"):
-        (lab.folder / f"{name}.ipynb").unlink()

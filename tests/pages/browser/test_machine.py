@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.pages.browser.reader import is_wider_than, on_both_screens, pick, shown, type_story, words
 from tests.pages.browser.test_site import SITE
-from tests.show.controls import LAPTOP, PHONE, TAMPA, opened
+from tests.show.controls import LAPTOP, PHONE, TAMPA
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.breakages import PARTS, breaking, layer_names, write_broken
@@ -18,6 +19,7 @@ from tfm_lib.writing.tracing import copied_from, record_attention
 
 pytestmark = pytest.mark.browser
 NEAR = 1e-3
+STORIES = [*(story.article for story in make_newsroom(0).test[:2]), TAMPA]
 HEADS = (
     "encoder.layers.0.self_attention.6",
     "decoder.layers.0.self_attention",
@@ -38,8 +40,9 @@ BREAK = """async ([story, off]) => {
 }"""
 
 
-def shown(root) -> dict:
-    return root.evaluate("root => root.shown")
+@pytest.fixture
+def root(show):
+    return show(machine())
 
 
 def wait(root) -> dict:
@@ -47,8 +50,9 @@ def wait(root) -> dict:
     return shown(root)
 
 
-def type_story(root, text: str) -> dict:
-    root.locator("textarea").fill(text)
+def write(root, text: str) -> dict:
+    """What it writes of a story."""
+    type_story(root, text)
     return wait(root)
 
 
@@ -69,162 +73,134 @@ def in_torch(story: str, off: str) -> tuple[list[int], torch.Tensor, torch.Tenso
             probs.append(log_softmax(logits).exp())
             name = f"decoder.layers.{layer}.cross_attention"
             rows = maps[name][0, :, -1].clone()  # (H, S)
-            if off == name:
-                rows[:] = 0.0
-            elif off.startswith(f"{name}."):
-                rows[int(off.rsplit(".", 1)[1])] = 0.0
+            if off.startswith(name):  # all heads, or one
+                rows[slice(None) if off == name else int(off.rsplit(".", 1)[1])] = 0.0
             weights.append(rows.mean(0))
     return tokens, torch.stack(probs), torch.stack(weights)
 
 
-def test_each_breakage_writes_and_weighs_as_in_torch(browser, tmp_path):
-    stories = [story.article for story in make_newsroom(0).test[:2]] + [TAMPA]
-    with opened(browser, tmp_path, machine()) as root:
-        root.page.evaluate("globalThis.loaded = undefined")
-        for off in EVERY:
-            for story in stories:
-                tokens, probs, weights = in_torch(story, off)
-                ours = root.page.evaluate(BREAK, [story, off])
-                about = f"{off or 'whole'}: {story}"
-                assert ours["tokens"] == tokens, about
-                assert torch.tensor(ours["probs"]).allclose(probs, atol=NEAR), about
-                assert torch.tensor(ours["weights"], dtype=torch.float).allclose(weights, atol=NEAR), about
+def test_each_breakage_writes_and_weighs_as_in_torch(root):
+    root.page.evaluate("globalThis.loaded = undefined")
+    for off in EVERY:
+        for story in STORIES:
+            tokens, probs, weights = in_torch(story, off)
+            found, about = root.page.evaluate(BREAK, [story, off]), f"{off or 'whole'}: {story}"
+            assert found["tokens"] == tokens, about
+            assert torch.tensor(found["probs"]).allclose(probs, atol=NEAR), about
+            assert torch.tensor(found["weights"], dtype=torch.float).allclose(weights, atol=NEAR), about
 
 
-def test_nothing_is_loaded_before_the_first_touch_and_one_model_after_it(browser, tmp_path):
+def test_nothing_is_loaded_before_the_first_touch_and_one_model_after_it(root):
     asked: list[str] = []
-    with opened(browser, tmp_path, machine()) as root:
-        root.page.on("request", lambda request: asked.append(Path(request.url).name))
-        assert root.page.locator("script[src*=newsroom]").count() == 0
-        assert shown(root)["text"].startswith("fire destroys 19")
-        assert root.locator("path").count() > 10, "its ribbons"
-        assert "on its way" in root.get_by_label("positions", exact=True).evaluate(TOUCH)
-        wait(root)
-        assert asked == ["newsroom.js"]
-        root.get_by_label("copying", exact=True).check(force=True)
-        wait(root)
-        assert asked == ["newsroom.js", "newsroom_copying.js"]
+    root.page.on("request", lambda request: asked.append(Path(request.url).name))
+    assert root.page.locator("script[src*=newsroom]").count() == 0
+    stored = shown(root)
+    assert stored["text"].startswith("fire destroys 19")
+    assert root.locator("path").count() > 10, "its ribbons"
+    assert "on its way" in root.get_by_label("positions", exact=True).evaluate(TOUCH)
+    wait(root)
+    assert asked == ["newsroom.js"]
+    pick(root, "copying")
+    wait(root)
+    assert asked == ["newsroom.js", "newsroom_copying.js"]
+    root.page.evaluate("globalThis.loaded = undefined")
+    found = root.page.evaluate(BREAK, [stored["story"], ""])
+    assert found["tokens"] == stored["tokens"], "the stored run is what it computes"
+    for probs, weights, step in zip(found["probs"], found["weights"], stored["steps"], strict=True):
+        assert [probs[token] for token in step["best"]] == pytest.approx(step["probs"], abs=1e-4)
+        assert weights == pytest.approx(step["weights"], abs=1e-4)
 
 
-def test_the_stored_run_is_what_it_computes(browser, tmp_path):
-    with opened(browser, tmp_path, machine()) as root:
-        stored = shown(root)
-        root.page.evaluate("globalThis.loaded = undefined")
-        ours = root.page.evaluate(BREAK, [stored["story"], ""])
-    assert ours["tokens"] == stored["tokens"]
-    for t, step in enumerate(stored["steps"]):
-        assert [ours["probs"][t][one] for one in step["best"]] == pytest.approx(step["probs"], abs=1e-4)
-        assert ours["weights"][t] == pytest.approx(step["weights"], abs=1e-4)
-
-
-def test_another_word_goes_on_from_there_and_beams_are_those_of_torch(browser, tmp_path):
+def test_another_word_goes_on_from_there_and_beams_are_those_of_torch(root):
     model, vocabulary = newsroom_model()
-    with opened(browser, tmp_path, machine()) as root:
-        type_story(root, TAMPA)
-        root.locator(".tfm-word-row button").first.click()
-        token = shown(root)["steps"][0]["best"][2]
-        root.locator(".tfm-bar").nth(2).click()
-        assert wait(root)["tokens"][0] == token and shown(root)["chosen"] == [token]
-        root.get_by_label("4", exact=True).check(force=True)
-        src = torch.tensor([vocabulary.encode(TAMPA)])
-        assert wait(root)["tokens"] == beam_search(model, src, MOST_TOKENS, num_beams=4)[0].tolist()
-        assert root.get_by_role("slider").is_disabled()
-        root.get_by_label("1", exact=True).check(force=True)
-        root.get_by_role("slider").fill("4")
-        drawn = {root.get_by_role("button", name="write it").click() or wait(root)["text"] for _ in range(4)}
-        assert len(drawn) > 1
+    write(root, TAMPA)
+    root.locator(".tfm-word-row button").first.click()
+    token = shown(root)["steps"][0]["best"][2]
+    root.locator(".tfm-bar").nth(2).click()
+    assert wait(root)["tokens"][0] == token and shown(root)["chosen"] == [token]
+    pick(root, 4)
+    src = torch.tensor([vocabulary.encode(TAMPA)])
+    assert wait(root)["tokens"] == beam_search(model, src, MOST_TOKENS, num_beams=4)[0].tolist()
+    assert root.get_by_role("slider").is_disabled()
+    pick(root, 1)
+    root.get_by_role("slider").fill("4")
+    assert len({root.get_by_role("button", name="write it").click() or wait(root)["text"] for _ in range(4)}) > 1
 
 
-def test_a_name_that_nobody_has_is_copied_by_one_of_the_two(browser, tmp_path):
+def test_a_name_that_nobody_has_is_copied_by_one_of_the_two(root):
     model, vocabulary = newsroom_model(copying=True)
-    slots = vocabulary.slot_words(NOBODY)
-    src = torch.tensor([vocabulary.encode(NOBODY, slots)])
-    with opened(browser, tmp_path, machine()) as root:
-        root.get_by_role("button", name="a name that nobody has").click()
-        plain = wait(root)
-        assert "zwack" not in plain["text"] and "ulm" not in plain["text"].split()
-        assert "The story has no" in root.locator(".tfm-words").inner_text()
-        root.get_by_label("copying", exact=True).check(force=True)
-        copying = wait(root)
-        tokens = torch.tensor([copying["tokens"]])
-        shares = copied_from(model, src, tokens).share[0]
-        assert [step["copied"] for step in copying["steps"]] == (shares > 0.5).tolist()
-        assert {"zwack", "ulm"} <= {*copying["text"].split()}
+    src = torch.tensor([vocabulary.encode(NOBODY, vocabulary.slot_words(NOBODY))])
+    root.get_by_role("button", name="a name that nobody has").click()
+    plain = wait(root)["text"].split()
+    assert not {"zwack", "ulm"} & {*plain} and "The story has no" in words(root)
+    pick(root, "copying")
+    copying = wait(root)
+    shares = copied_from(model, src, torch.tensor([copying["tokens"]])).share[0]
+    assert [step["copied"] for step in copying["steps"]] == (shares > 0.5).tolist()
+    assert {"zwack", "ulm"} <= {*copying["text"].split()}
 
 
-def test_what_cannot_be_read_is_named_and_leaves_the_last_answer(browser, tmp_path):
-    with opened(browser, tmp_path, machine(), PHONE) as root:
-        note = root.locator(".tfm-note")
-        for text, count in (("", 0), ("fire " * 500, 500)):
-            root.locator("textarea").fill(text)
-            assert note.inner_text() == f"{count} tokens: from 1 to 72 can be read. The last answer stands."
-            assert root.locator("path").count() == 0
-            assert root.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        type_story(root, TAMPA)
-        assert (
-            root.locator("mark").all_inner_texts() == ["Tampa"] == root.locator("[data-kind=unknown]").all_inner_texts()
-        )
-        assert root.locator("path").count() > 10
+def test_what_cannot_be_read_is_named_and_leaves_the_last_answer(show):
+    root = show(machine(), PHONE)
+    for text, count in (("", 0), ("fire " * 500, 500)):
+        type_story(root, text)
+        note = root.locator(".tfm-note").inner_text()
+        assert note == f"{count} tokens: from 1 to 72 can be read. The last answer stands."
+        assert root.locator("path").count() == 0 and not is_wider_than(root.page, PHONE)
+    write(root, TAMPA)
+    assert root.locator("mark").all_inner_texts() == ["Tampa"] == root.locator("[data-kind=unknown]").all_inner_texts()
+    assert root.locator("path").count() > 10
 
 
-@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_a_story_is_whole_and_its_marks_lie_under_its_words(browser, tmp_path, viewport):
+@on_both_screens
+def test_a_story_is_whole_and_its_marks_lie_under_its_words(show, viewport):
     """Once the box was lower than a long story, which then slid away from its marks."""
-    with opened(browser, tmp_path, machine(), viewport) as root:
+    root = show(machine(), viewport)
+    for text in (STORIES[0], NOBODY + " " + NOBODY):
+        type_story(root, text)
         box = root.locator("textarea")
-        for text in ("flood", "donation", "fire", NOBODY + " " + NOBODY):
-            if text in ("flood", "donation", "fire"):
-                root.locator("select").first.select_option(label=text)
-                wait(root)
-            else:
-                box.fill(text)
-            assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1, text
-            sheet = root.locator(".tfm-under").bounding_box()
-            assert sheet["height"] == pytest.approx(box.bounding_box()["height"], abs=2), text
+        assert box.evaluate("box => box.scrollHeight - box.clientHeight") <= 1, text
+        sheet = root.locator(".tfm-under").bounding_box()
+        assert sheet["height"] == pytest.approx(box.bounding_box()["height"], abs=2), text
 
 
-def test_what_a_missing_part_changed_is_marked(browser, tmp_path):
-    with opened(browser, tmp_path, machine()) as root:
-        whole = wait(root)["texts"]
-        root.get_by_label("residuals", exact=True).check(force=True)
-        broken = wait(root)
-        kinds = root.locator(".tfm-word-row button:visible").evaluate_all("all => all.map(word => word.dataset.kind)")
-        texts = broken["texts"]
-        more = [t for t, text in enumerate(texts) if texts[: t + 1].count(text) > whole.count(text)]
-        other = [t for t in more if t != broken["place"]]
-        assert other and [t for t, kind in enumerate(kinds) if kind == "other"] == other
-        assert "Without residuals it writes" in root.locator(".tfm-words").inner_text()
+def test_what_a_missing_part_changed_is_marked(root):
+    whole = wait(root)["texts"]
+    pick(root, "residuals")
+    broken = wait(root)
+    texts = broken["texts"]
+    kinds = root.locator(".tfm-word-row button:visible").evaluate_all("all => all.map(word => word.dataset.kind)")
+    more = [t for t, text in enumerate(texts) if texts[: t + 1].count(text) > whole.count(text)]
+    other = [t for t in more if t != broken["place"]]
+    assert other and [t for t, kind in enumerate(kinds) if kind == "other"] == other
+    assert "Without residuals it writes" in words(root)
 
 
-def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(browser, tmp_path):
-    with opened(browser, tmp_path, machine()) as root:
-        words, press = root.locator(".tfm-word-row button:visible"), root.get_by_role("button", name="write it")
-        count = words.count()
-        press.click()
-        wait(root)
-        assert words.count() == count
-        root.page.emulate_media(reduced_motion="no-preference")
-        press.click()
-        assert words.count() < count
-        root.page.wait_for_function(f"document.querySelector('.tfm-control').shown.place === {count - 1}")
-        assert words.count() == count
+def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(root):
+    tokens, press = root.locator(".tfm-word-row button:visible"), root.get_by_role("button", name="write it")
+    count = tokens.count()
+    press.click()
+    wait(root)
+    assert tokens.count() == count
+    root.page.emulate_media(reduced_motion="no-preference")
+    press.click()
+    assert tokens.count() < count
+    root.page.wait_for_function(f"document.querySelector('.tfm-control').shown.place === {count - 1}")
+    assert tokens.count() == count
 
 
-def test_a_model_that_does_not_come_is_said(browser, tmp_path):
-    with opened(browser, tmp_path, machine()) as root:
-        root.page.evaluate("() => { (loading.newsroom = Promise.reject(Error('no such file'))).catch(() => 0); }")
-        root.get_by_label("scaling", exact=True).check(force=True)
-        root.page.wait_for_function("document.querySelector('.tfm-words').textContent.includes('no such file')")
+def test_a_model_that_does_not_come_is_said(root):
+    root.page.evaluate("() => { (loading.newsroom = Promise.reject(Error('no such file'))).catch(() => 0); }")
+    pick(root, "scaling")
+    root.page.wait_for_function("document.querySelector('.tfm-words').textContent.includes('no such file')")
 
 
-@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_on_the_first_page_it_stands_on_one_screen(browser, viewport):
+@on_both_screens
+def test_on_the_first_page_it_is_on_one_screen(browser, viewport):
     with browser.new_context(viewport=viewport, reduced_motion="reduce") as context:
-        page, asked = context.new_page(), list[Path]()
-        page.on("request", lambda request: asked.append(Path(request.url.removeprefix("file://").split("?")[0])))
+        page = context.new_page()
         page.goto((SITE / "index.html").as_uri())
         page.wait_for_function("document.querySelector('.tfm-machine')?.shown")
-        assert sum(path.stat().st_size for path in asked if path.is_file()) < 3e6
         last = ".tfm-words" if viewport is LAPTOP else "button:text-is('write it')"
         for part in ("textarea", ".tfm-word-row", "button:text-is('write it')", last):
             box = page.locator(f".tfm-machine {part}").bounding_box()

@@ -1,41 +1,48 @@
-"""The mask builder of lesson 02 weighs as tfm_lib.masks does, whatever mask a reader builds."""
+"""The mask builder of lesson 02 weighs as tfm_lib.masks does; the prefix of lesson 16 shows the mask of its lesson."""
 
-from collections.abc import Iterator
+from itertools import product
 
 import pytest
 import torch
 
-from tests.show.controls import MASKED, opened
+from benchmarks.families_and_scale.families import prefix_mask
+from tests.pages.browser.reader import is_wider_than, pick, shown, slide, words
+from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
 from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.prefix_control import ARTICLE, prefix_control
+from tfm_lib.show.prefix_control import WORDS as TOKENS
 
 pytestmark = pytest.mark.browser
 WORDS = ["a", "b", "c", "d", "e", "f"]
-CELL = "query “{}”, key “{}”: "
 
 
 @pytest.fixture
-def root(browser, tmp_path) -> Iterator:
-    with opened(browser, tmp_path, mask_control(MASKED, WORDS)) as opened_root:
-        yield opened_root
+def root(show):
+    return show(mask_control(MASKED, WORDS))
 
 
-def shown(root) -> tuple[torch.Tensor, str]:
-    """The mask and the words, once the weights have been found to be those of the mask."""
-    found = root.evaluate("root => root.shown")
-    mask = torch.tensor(found["mask"])
-    assert torch.allclose(torch.tensor(found["weights"]).float(), masks.masked_softmax(MASKED, mask), atol=1e-5)
+def ready_made(root, name: str) -> None:
+    root.get_by_role("radio", name=name).check(force=True)
+
+
+def press(root, query: int, key: int) -> None:
+    root.get_by_label(f"query “{WORDS[query]}”, key “{WORDS[key]}”: ").click()
+
+
+def mask_of(root) -> torch.Tensor:
+    """The mask, once its weights, the names of its cells and the code under it have been found to be the mask's."""
+    state = shown(root)
+    mask = torch.tensor(state["mask"])
+    assert torch.allclose(torch.tensor(state["weights"]).float(), masks.masked_softmax(MASKED, mask), atol=1e-5)
     cells = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getAttribute('aria-label'))")
     assert [name.endswith("allowed") for name in cells] == mask.flatten().tolist()
-    return mask, root.locator(".tfm-words").inner_text()
-
-
-def written(root) -> torch.Tensor:
-    """The mask of the code that stands under it."""
-    names = {"torch": torch} | {name: getattr(masks, name) for name in ("causal_mask", "length_mask")}
-    exec(root.locator(".tfm-code").inner_text(), names)
-    mask = names["mask"]
-    return torch.ones(6, 6, dtype=torch.bool) if mask is None else mask.expand(1, 1, 6, 6)[0, 0]
+    if (code := root.locator(".tfm-code").inner_text()) != "your own mask":
+        names = {"torch": torch, "causal_mask": masks.causal_mask, "length_mask": masks.length_mask}
+        exec(code, names)
+        everything = torch.ones(1, 1, 6, 6, dtype=torch.bool)
+        assert mask.equal((everything if names["mask"] is None else everything & names["mask"])[0, 0])
+    return mask
 
 
 def test_ready_made_masks_are_those_of_their_code(root):
@@ -47,56 +54,51 @@ def test_ready_made_masks_are_those_of_their_code(root):
         "both": (keys < 5) & (keys <= queries),
         "window of 2": (keys <= queries) & (keys >= queries - 2),
     }
-    for name, wanted in by_hand.items():
-        root.get_by_role("radio", name=name).check(force=True)
-        mask, _ = shown(root)
-        assert mask.equal(wanted) and written(root).equal(wanted)
+    for name, expected in by_hand.items():
+        ready_made(root, name)
+        assert mask_of(root).equal(expected)
 
 
 def test_the_knobs_make_the_mask_that_they_say_and_show_which_it_is(root):
     length, causal = root.locator("input[type=range]"), root.locator("input[type=checkbox]")
-    for valid in (0, 2, 6):
-        for hides_future, name in ((True, "both"), (False, "padding")):
-            length.fill(str(valid))
-            causal.set_checked(hides_future)
-            wanted = masks.length_mask(torch.tensor([valid]), 6)[0, 0].expand(6, 6)
-            if hides_future:
-                wanted = wanted & masks.causal_mask(6)[0, 0]
-            mask, words = shown(root)
-            assert mask.equal(wanted) and written(root).equal(wanted)
-            assert f"{int(wanted.sum())} of 36 pairs may attend." in words
-            chosen = {"both": "causal", "padding": "all"}[name] if valid == 6 else name
-            assert root.get_by_role("radio", name=chosen).is_checked()
-    root.get_by_role("radio", name="window of 2").check(force=True)
+    for valid, hides_future in product((0, 2, 6), (True, False)):
+        length.fill(str(valid))
+        causal.set_checked(hides_future)
+        expected = masks.length_mask(torch.tensor([valid]), 6)[0, 0].expand(6, 6)
+        expected = expected & masks.causal_mask(6)[0, 0] if hides_future else expected
+        assert mask_of(root).equal(expected) and f"{int(expected.sum())} of 36 pairs may attend." in words(root)
+        name = {(True, True): "causal", (True, False): "both", (False, True): "all"}.get(
+            (hides_future, valid == 6), "padding"
+        )
+        assert root.get_by_role("radio", name=name).is_checked()
+    ready_made(root, "window of 2")
     length.fill("4")
-    assert shown(root)[0].equal(written(root)) and shown(root)[0].sum() == 3 * 4 - 3 + 2 + 1 + 0
+    assert mask_of(root).sum() == 3 * 4 - 3 + 2 + 1 + 0
 
 
 def test_pressed_cells_are_allowed_or_hidden_and_the_mask_is_ones_own_until_they_are_turned_back(root):
-    root.get_by_role("radio", name="causal").check(force=True)
-    wanted = torch.ones(6, 6).tril().bool()
-    for query, key in ((0, 5), (3, 1), (5, 0)):
-        root.get_by_label(CELL.format(WORDS[query], WORDS[key])).click()
-        wanted[query, key] = ~wanted[query, key]
-        mask, words = shown(root)
-        assert mask.equal(wanted) and words.startswith("Your own mask: ")
+    ready_made(root, "causal")
+    expected, pairs = torch.ones(6, 6).tril().bool(), ((0, 5), (3, 1), (5, 0))
+    for query, key in pairs:
+        press(root, query, key)
+        expected[query, key] = ~expected[query, key]
+        assert mask_of(root).equal(expected) and words(root).startswith("Your own mask: ")
         assert root.locator(".tfm-code").inner_text() == "your own mask"
         assert root.locator("input[type=radio]:checked").count() == 0
-    for query, key in ((0, 5), (3, 1), (5, 0)):
-        root.get_by_label(CELL.format(WORDS[query], WORDS[key])).click()
-    assert root.get_by_role("radio", name="causal").is_checked() and written(root).equal(shown(root)[0])
+    for query, key in pairs:
+        press(root, query, key)
+    assert root.get_by_role("radio", name="causal").is_checked() and mask_of(root).equal(torch.ones(6, 6).tril().bool())
 
 
 def test_arrows_move_over_the_cells_space_turns_them_and_tab_stops_once(root):
-    root.get_by_role("radio", name="all").check(force=True)
+    ready_made(root, "all")
     keyboard = root.page.keyboard
-    keyboard.press("Tab")
-    for key in ("ArrowUp", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "Space"):
+    for key in ("Tab", "ArrowUp", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "Space"):
         keyboard.press(key)
-    assert (~shown(root)[0]).nonzero().tolist() == [[2, 1]]
+    assert (~mask_of(root)).nonzero().tolist() == [[2, 1]]
     for key in [*["ArrowRight"] * 7, "Enter"]:
         keyboard.press(key)
-    assert (~shown(root)[0]).nonzero().tolist() == [[2, 1], [2, 5]]
+    assert (~mask_of(root)).nonzero().tolist() == [[2, 1], [2, 5]]
     assert root.locator("[role=gridcell][tabindex='0']").count() == 1
     keyboard.press("Tab")
     assert root.evaluate("root => !root.contains(document.activeElement)")
@@ -104,35 +106,43 @@ def test_arrows_move_over_the_cells_space_turns_them_and_tab_stops_once(root):
 
 def test_the_words_say_what_the_last_query_sees_and_who_sees_nothing(root):
     length = root.locator("input[type=range]")
-    words = shown(root)[1]
-    last = masks.masked_softmax(MASKED, masks.length_mask(torch.tensor([5]), 6)[0, 0])[-1]
-    assert f"The last query, “f”, sees 5 keys and looks most at “{WORDS[int(last.argmax())]}”, with weight" in words
-    assert words.endswith(f"{last.max():.2f}. Hidden keys get exactly 0.")
     length.fill("1")
-    assert "sees 1 key and looks at nothing but “a”, with weight 1.00." in shown(root)[1]
-    for query in ("c", "f"):
-        root.get_by_label(CELL.format(query, "a")).click()
-    mask, words = shown(root)
-    assert not mask[[2, 5]].any() and root.evaluate("root => root.shown.weights[5]") == [0] * 6
-    assert words == (
+    assert "sees 1 key and looks at nothing but “a”, with weight 1.00." in words(root)
+    for query in (2, 5):
+        press(root, query, 0)
+    assert not mask_of(root)[[2, 5]].any() and shown(root)["weights"][5] == [0] * 6
+    assert words(root) == (
         "Your own mask: 4 of 36 pairs may attend. The last query is “f”. “c” and “f” see no key: weights of 0, and a "
         "sum of 0."
     )
     length.fill("0")
-    assert shown(root)[1].endswith("0 of 36 pairs may attend. No query sees a key, so every weight is 0.")
-    root.get_by_role("radio", name="all").check(force=True)
-    assert shown(root)[1].startswith("No mask: 36 of 36") and shown(root)[1].endswith("Nothing is hidden.")
+    assert words(root).endswith("0 of 36 pairs may attend. No query sees a key, so every weight is 0.")
+    ready_made(root, "all")
+    assert words(root).startswith("No mask: 36 of 36") and words(root).endswith("Nothing is hidden.")
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 10])
-def test_equal_scores_are_shared_alike_and_long_words_find_room(browser, tmp_path, count):
+@pytest.mark.parametrize("count", [1, 8, 10])
+def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     live = mask_control(torch.zeros(count, count), [f"{'unpronounceable' * (i % 2)}{i}" for i in range(count)])
-    with opened(browser, tmp_path, live, {"width": 390, "height": 844}) as root:
-        assert root.locator(".tfm-words").inner_text() == live.data["text/plain"]
-        root.get_by_role("radio", name="all").check(force=True)
-        assert root.page.evaluate("document.documentElement.scrollWidth") <= 390
-        sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
-        assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
-        words = root.locator(".tfm-words").inner_text()
-        alike = {1: "at nothing but “0”, with weight 1.00.", 8: "at all of them alike, with weight 0.13 each."}
-        assert alike.get(count, f"alike, with weight {1 / count:.2f} each.") in words
+    root = show(live, PHONE)
+    assert words(root) == live.data["text/plain"]
+    ready_made(root, "all")
+    assert not is_wider_than(root.page, PHONE)
+    sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
+    assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
+    shares = {1: "at nothing but “0”, with weight 1.00.", 8: "alike, with weight 0.13 each.", 10: "weight 0.10 each."}
+    assert shares[count] in words(root)
+
+
+def test_every_prefix_shows_its_mask_and_a_row_is_read(show):
+    root = show(prefix_control())
+    for prefix in range(len(TOKENS) + 1):
+        state = slide(root, prefix)
+        assert torch.equal(torch.tensor(state["mask"]), prefix_mask(len(TOKENS), torch.tensor([prefix]))[0, 0])
+        assert state["asked"] == len(TOKENS) - max(1, prefix)
+        assert ("GPT" in words(root), "BERT" in words(root)) == (prefix == 0, prefix == len(TOKENS))
+    pick(root, "the article")
+    root.get_by_label("what “hit” sees").press("Enter")
+    assert f"“hit”, at place 3, sees {ARTICLE} of {len(TOKENS)} tokens" in words(root)
+    pick(root, "GPT")
+    assert f"“hit”, at place 3, sees 3 of {len(TOKENS)} tokens" in words(root)

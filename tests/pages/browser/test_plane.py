@@ -1,4 +1,4 @@
-"""The plane of lesson 01: a query is dragged among keys, and what it says and draws is attention as in tfm_lib."""
+"""The controls of lesson 01: a query among keys is weighed as in tfm_lib, and a softmax as in torch."""
 
 import math
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.show.controls import PHONE, opened
+from tests.pages.browser.reader import on_both_screens, shown, slide, words
 from tfm_lib.attention import attention_weights
-from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys
+from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys, softmax_temperature
 
 pytestmark = pytest.mark.browser
-BY_HAND = {"a": (1, 0), "b": (4, 0), "c": (0, 1)}
+PRODUCT, DISTANCE = "dot product / √2", "minus distance² / 2"
 CROWDS: dict[str, Mapping[str, tuple[float, float]]] = {
     "the lesson's": TWO_COLUMNS,
     "a heap": {f"word-{n}": (3 + n % 4 / 4, 3 + n % 3 / 3) for n in range(10)},
@@ -46,87 +46,64 @@ COVERED = """root => {
 def move_to(root: Any, x: float, y: float) -> dict:
     """Bring the query there by arrow keys, from wherever it is; what is shown then."""
     for axis, (less, more, to) in enumerate((("ArrowLeft", "ArrowRight", x), ("ArrowDown", "ArrowUp", y))):
-        steps = round((to - root.evaluate("root => root.shown")["query"][axis]) * 4)
+        steps = round((to - shown(root)["query"][axis]) * 4)
         root.get_by_role("slider").evaluate(PRESS, [more if steps > 0 else less, abs(steps)])
-    shown = root.evaluate("root => root.shown")
-    assert shown["query"] == [x, y]
-    return shown
+    state = shown(root)
+    assert state["query"] == [x, y]
+    return state
 
 
-def test_the_weights_are_those_of_attention_and_of_a_softmax_over_distances(browser, tmp_path):
-    points = torch.tensor(list(TWO_COLUMNS.values()), dtype=torch.float64)
-    with opened(browser, tmp_path, query_among_keys()) as root:
-        for kind in ("dot product / √2", "minus distance² / 2"):
-            root.get_by_label(kind).check()
-            for place in ((1.0, 1.5), (-4.0, 0.25), (4.0, 4.0)):
-                shown, query = move_to(root, *place), torch.tensor([place], dtype=torch.float64)
-                if kind.startswith("dot"):
-                    weights = attention_weights(query, points)[0]
-                else:
-                    weights = (-(torch.cdist(query, points)[0] ** 2) / 2).softmax(0)
-                assert torch.allclose(torch.tensor(shown["weights"], dtype=torch.float64), weights, atol=1e-12)
-                mixture = torch.tensor(shown["mixture"], dtype=torch.float64)
-                assert torch.allclose(mixture, weights @ points, atol=1e-12)
+def test_the_weights_are_those_of_attention_and_of_a_softmax_over_distances(show):
+    points, root = torch.tensor(list(TWO_COLUMNS.values()), dtype=torch.float64), show(query_among_keys())
+    for kind in (PRODUCT, DISTANCE):
+        root.get_by_label(kind).check()
+        for place in ((1.0, 1.5), (-4.0, 0.25), (4.0, 4.0)):
+            state, query = move_to(root, *place), torch.tensor([place], dtype=torch.float64)
+            distances = (-(torch.cdist(query, points)[0] ** 2) / 2).softmax(0)
+            weights = attention_weights(query, points)[0] if kind == PRODUCT else distances
+            assert state["weights"] == pytest.approx(weights.tolist(), abs=1e-12)
+            assert state["mixture"] == pytest.approx((weights @ points).tolist(), abs=1e-12)
+        assert words(root).endswith("minus half of the squared distance." if kind == DISTANCE else "product / √2.")
 
 
-def test_it_says_the_weights_by_dot_product_and_by_distance(browser, tmp_path):
-    with opened(browser, tmp_path, query_among_keys(BY_HAND)) as root:
-        # Dot products 1, 4, 2, over the root of 2; half of the squared distances 2, 6.5 and 1.
-        weights = torch.tensor([1, 4, 2]).div(math.sqrt(2)).softmax(0).tolist()
-        move_to(root, 1, 2)
-        assert root.locator(".tfm-words").inner_text() == (
-            f"The query (1.00, 2.00) gives the weight {weights[1]:.2f} to “b” and {weights[2]:.2f} to “c”; the least "
-            f"goes to “a”, {weights[0]:.2f}. The mixture of all keys lies at ({weights[0] + 4 * weights[1]:.2f}, "
-            f"{weights[2]:.2f}). The score is the dot product / √2."
-        )
-        weights = torch.tensor([-2, -6.5, -1]).softmax(0).tolist()
-        root.get_by_label("minus distance² / 2").check()
-        words = root.locator(".tfm-words").inner_text()
-        assert f"gives the weight {weights[2]:.2f} to “c” and {weights[0]:.2f} to “a”; the least goes to “b”" in words
-        assert words.endswith("The score is minus half of the squared distance.")
-
-
-@pytest.mark.parametrize("viewport", [{"width": 1440, "height": 900}, PHONE], ids=["laptop", "phone"])
-def test_the_query_follows_the_pointer_and_stays_in_the_plane(browser, tmp_path, viewport):
-    with opened(browser, tmp_path, query_among_keys(), viewport) as root:
-        query, mouse = root.get_by_role("slider"), root.page.mouse
-        # Keys at water -3 and 3 tell how many pixels a unit takes.
-        left, right = (root.locator("circle[cx]").nth(key).bounding_box() for key in (5, 3))
-        unit = (right["x"] + right["width"] / 2 - left["x"] - left["width"] / 2) / 6
-        box = query.bounding_box()
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        mouse.move(x, y)
-        mouse.down()
-        mouse.move(x - 3 * unit, y + 2 * unit, steps=4)
-        assert root.evaluate("root => root.shown.query") == pytest.approx([-2, -0.5], abs=0.06)
-        assert query.evaluate("e => document.activeElement === e") and query.get_attribute("aria-valuetext")
-        mouse.move(x + 40 * unit, y + 40 * unit)
-        mouse.up()
-        assert root.evaluate("root => root.shown.query") == [4, -4]
-        mouse.move(x, y)
-        assert root.evaluate("root => root.shown.query") == [4, -4], "it was let go"
-        query.press("ArrowRight")
-        query.press("ArrowDown")
-        assert root.evaluate("root => root.shown.query") == [4, -4]
-        assert query.get_attribute("aria-valuetext") == "water 4.00, building \N{MINUS SIGN}4.00"
-
-
-def test_the_key_that_weighs_more_has_the_larger_disc_and_the_thicker_line(browser, tmp_path):
-    look = """root => [[...root.querySelectorAll("circle[cx]")].map(e => Number(e.getAttribute("r"))),
-        [...root.querySelectorAll("line[stroke-width]")].map(e => Number(e.getAttribute("stroke-width")))]"""
-    with opened(browser, tmp_path, query_among_keys({"a": (-3, 0), "b": (3, 0)})) as root:
-        for x, heavy in ((-1, 0), (1, 1)):
-            weights = move_to(root, x, 2)["weights"]
-            radii, widths = root.evaluate(look)
-            assert radii[heavy] > 2 * radii[1 - heavy]
-            assert widths[0] / widths[1] == pytest.approx(weights[0] / weights[1])
+@on_both_screens
+def test_the_query_follows_the_pointer_and_stays_in_the_plane(show, viewport):
+    root = show(query_among_keys(), viewport)
+    query, mouse = root.get_by_role("slider"), root.page.mouse
+    # Keys at water -3 and 3 tell how many pixels a unit takes.
+    left, right = (root.locator("circle[cx]").nth(key).bounding_box() for key in (5, 3))
+    unit = (right["x"] + right["width"] / 2 - left["x"] - left["width"] / 2) / 6
+    box = query.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x - 3 * unit, y + 2 * unit, steps=4)
+    assert shown(root)["query"] == pytest.approx([-2, -0.5], abs=0.06)
+    assert query.evaluate("e => document.activeElement === e")
+    mouse.move(x + 40 * unit, y + 40 * unit)
+    mouse.up()
+    mouse.move(x, y)
+    for key in ("ArrowRight", "ArrowDown"):
+        assert shown(root)["query"] == [4, -4], "it was let go in the corner"
+        query.press(key)
+    assert query.get_attribute("aria-valuetext") == "water 4.00, building \N{MINUS SIGN}4.00"
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_no_label_covers_another_or_a_disc_or_a_mark(browser, tmp_path, crowd):
-    with opened(browser, tmp_path, query_among_keys(CROWDS[crowd])) as root:
-        for kind in ("minus distance² / 2", "dot product / √2"):
-            root.get_by_label(kind).check()
-            for place in ((1, 1.5), (3.5, 2.5), (2, 0), (0, 0), (-3, 0.5), (-4, -4), (3, 4)):
-                move_to(root, *place)
-                assert root.evaluate(COVERED) == [], f"query at {place}"
+def test_no_label_covers_another_or_a_disc_or_a_mark(show, crowd):
+    root = show(query_among_keys(CROWDS[crowd]))
+    for kind in (DISTANCE, PRODUCT):
+        root.get_by_label(kind).check()
+        for place in ((1, 1.5), (3.5, 2.5), (2, 0), (0, 0), (-3, 0.5), (-4, -4), (3, 4)):
+            move_to(root, *place)
+            assert root.evaluate(COVERED) == [], f"query at {place}"
+
+
+def test_temperature_and_width_of_the_softmax(show):
+    vectors, root = torch.randn(1024, 9, generator=torch.Generator().manual_seed(0)).T, show(softmax_temperature())
+    for step, place, divide in ((0, 0, True), (40, 5, True), (20, 5, False), (3, 2, False)):
+        root.locator("input[type=checkbox]").set_checked(divide)
+        d, state = (1, 4, 16, 64, 256, 1024)[place], slide(root, step, place)
+        scores = vectors[1:, :d] @ vectors[0, :d] / 10 ** ((step - 20) / 20) / (math.sqrt(d) if divide else 1)
+        assert torch.allclose(torch.tensor(state["scores"]), scores, rtol=1e-3, atol=1e-4)
+        assert torch.allclose(torch.tensor(state["weights"]), scores.softmax(0), atol=1e-3)

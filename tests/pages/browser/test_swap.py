@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests.show.controls import INNS, opened
+from tests.pages.browser.reader import pick, shown, slide, type_story
+from tests.show.controls import INNS
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.replacements import REPLACEMENTS, normals, random_numbers, swapped
@@ -17,7 +18,7 @@ NAMES = {"encoder": "encoder.layers.1.self_attention", "decoder": "decoder.layer
 LAYER, HEAD = 1, 3
 
 
-def written(story: str, place: str, name: str, size: int = 0, seed: int = 0) -> tuple[str, torch.Tensor]:
+def in_torch(story: str, place: str, name: str, size: int = 0, seed: int = 0) -> tuple[str, torch.Tensor]:
     """What the model writes in torch, and the weights of a head while it does, (T, S)."""
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(story)])
@@ -30,82 +31,67 @@ def written(story: str, place: str, name: str, size: int = 0, seed: int = 0) -> 
     return vocabulary.decode(tokens[0]), weights
 
 
-def pick(root, place: str, name: str, step: int) -> dict:
+def swap(root, place: str, name: str, step: int) -> dict:
     """Turn the knobs there, and read what is shown."""
-    root.get_by_label(CALLED[place][0], exact=True).check(force=True)
-    root.get_by_role("combobox", name="by", exact=True).select_option(name)
-    root.locator("input[type=range]").fill(str(step))
-    return root.evaluate("root => root.shown")
+    pick(root, CALLED[place][0])
+    offers(root).select_option(name)
+    return slide(root, step)
+
+
+def offers(root):
+    return root.get_by_role("combobox", name="by", exact=True)
 
 
 @pytest.mark.parametrize("place", CALLED)
-def test_each_replacement_at_each_size_writes_and_weighs_as_in_torch(browser, tmp_path, place):
-    offered = [name for name in LABELS if place in REPLACEMENTS[name].places]
-    with opened(browser, tmp_path, swap_attention(INNS)) as root:
-        root.get_by_role("combobox", name="weights of").select_option(f"layer {LAYER + 1}, head {HEAD + 1}")
-        for name in offered:
-            for step, size in enumerate(REPLACEMENTS[name].sizes):
-                shown = pick(root, place, name, step)
-                text, weights = written(INNS, place, name, size)
-                about = f"{place}, {name}, {size}"
-                assert shown["own"] == text, about
-                assert shown["size"] == size
-                theirs = [row + [0.0] * (weights.shape[1] - len(row)) for row in shown["weights"]]
-                assert torch.allclose(torch.tensor(theirs, dtype=torch.float), weights, atol=1e-4), about
-        alone = {way: written(INNS, place, way)[0] for way in ("full", "none", "mean")}
-        assert {way: shown[way] for way in alone} == alone
-        assert root.get_by_role("combobox", name="by", exact=True).locator("option").all_inner_texts() == offered
+def test_each_replacement_at_each_size_writes_and_weighs_as_in_torch(show, place):
+    names, root = [name for name in LABELS if place in REPLACEMENTS[name].places], show(swap_attention(INNS))
+    root.get_by_role("combobox", name="weights of").select_option(f"layer {LAYER + 1}, head {HEAD + 1}")
+    for name in names:
+        for step, size in enumerate(REPLACEMENTS[name].sizes):
+            state, (text, weights) = swap(root, place, name, step), in_torch(INNS, place, name, size)
+            about = f"{place}, {name}, {size}"
+            assert (state["own"], state["size"]) == (text, size), about
+            rows = [row + [0.0] * (weights.shape[1] - len(row)) for row in state["weights"]]
+            assert torch.allclose(torch.tensor(rows, dtype=torch.float), weights, atol=1e-4), about
+    alone = {way: in_torch(INNS, place, way)[0] for way in ("full", "none", "mean")}
+    assert {way: state[way] for way in alone} == alone
+    assert offers(root).locator("option").all_inner_texts() == names
 
 
-def test_each_draw_is_another_and_the_same_as_in_torch(browser, tmp_path):
-    with opened(browser, tmp_path, swap_attention(INNS)) as root:
-        draw = root.get_by_role("button", name="draw anew")
-        assert pick(root, "encoder", "window", 0) and draw.is_disabled()
-        pick(root, "cross", "features", 4)
-        for seed in (1, 2):
-            draw.click()
-            shown = root.evaluate("root => root.shown")
-            assert shown["own"] == written(INNS, "cross", "features", 256, seed)[0]
-            assert shown["seed"] == seed
+def test_each_draw_is_different_and_the_same_as_in_torch(show):
+    root = show(swap_attention(INNS))
+    draw = root.get_by_role("button", name="draw anew")
+    assert swap(root, "encoder", "window", 0) and draw.is_disabled()
+    swap(root, "cross", "features", 4)
+    for seed in (1, 2):
+        draw.click()
+        assert (shown(root)["own"], shown(root)["seed"]) == (in_torch(INNS, "cross", "features", 256, seed)[0], seed)
+    drawn = "() => {const next = tfm.randomNumbers(3); return Array.from({length: 500}, () => next());}"
+    assert root.page.evaluate(drawn) == random_numbers(3, 500).tolist()
+    gaussian = torch.tensor(root.page.evaluate("() => tfm.normals(3, [5, 2, 7])"), dtype=torch.float64)
+    assert torch.allclose(gaussian, normals(3, 5, 2, 7), atol=1e-12)
 
 
-def test_the_seeded_numbers_are_the_same(browser, tmp_path):
-    with opened(browser, tmp_path, swap_attention()) as root:
-        drawn = "() => {const next = tfm.randomNumbers(3); return Array.from({length: 500}, () => next());}"
-        assert root.page.evaluate(drawn) == random_numbers(3, 500).tolist()
-        theirs = torch.tensor(root.page.evaluate("() => tfm.normals(3, [5, 2, 7])"), dtype=torch.float64)
-    assert torch.allclose(theirs, normals(3, 5, 2, 7), atol=1e-12)
-
-
-def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(browser, tmp_path):
-    live, stories = swap_attention(), make_newsroom(0).test[:6]
-    data = live.widget.data
-    with opened(browser, tmp_path, live) as root:
-        shown = pick(root, "encoder", "window", 0)
-        for story in stories:
-            root.locator("textarea").fill(story.article)
-            shown = root.evaluate("root => root.shown")
-            full, own = (written(story.article, "encoder", *way)[0] for way in (("full",), ("window", 1)))
-            assert (shown["full"], shown["own"]) == (full, own)
-            marks = root.locator("tbody tr").nth(3).locator("mark").all_inner_texts()
-            words = own.replace(",", " ,").split()
-            assert marks == [word for word, new in zip(words, new_words(own, full), strict=True) if new]
-            cells = root.locator("tbody tr").nth(3).locator("td").all_inner_texts()
-            assert cells[1] == own
-        shares = [cells[2] for cells in map(_cells, root.locator("tbody tr").all())]
-    measured = {tuple(row[:3]): row[3] for row in data["measured"]}
+def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(show):
+    live = swap_attention()
+    root = show(live)
+    swap(root, "encoder", "window", 0)
+    for story in make_newsroom(0).test[:6]:
+        type_story(root, story.article)
+        full, text = (in_torch(story.article, "encoder", *way)[0] for way in (("full",), ("window", 1)))
+        assert (shown(root)["full"], shown(root)["own"]) == (full, text)
+        row, words = root.locator("tbody tr").nth(3), text.replace(",", " ,").split()
+        new = [word for word, is_new in zip(words, new_words(text, full), strict=True) if is_new]
+        assert row.locator("mark").all_inner_texts() == new and row.locator("td").nth(1).inner_text() == text
+    shares = [row.locator("td").nth(2).inner_text() for row in root.locator("tbody tr").all()]
+    measured = {tuple(row[:3]): row[3] for row in live.widget.data["measured"]}
     rows = [("full", 0), ("none", 0), ("mean", 0), ("window", 1)]
     assert shares == [f"{100 * measured['encoder', *row]:.1f} %" for row in rows]
 
 
-def _cells(row) -> list[str]:
-    return row.locator("td").all_inner_texts()
-
-
-def test_what_there_is_not_at_a_place_gives_way_to_what_there_is(browser, tmp_path):
-    with opened(browser, tmp_path, swap_attention()) as root:
-        assert pick(root, "encoder", "rank", 1)["name"] == "rank"
-        root.get_by_label("cross", exact=True).check(force=True)
-        shown = root.evaluate("root => root.shown")
-        assert (shown["name"], shown["size"]) == ("top keys", 2)
-        assert WAY not in root.get_by_role("combobox", name="by", exact=True).locator("option").all_inner_texts()
+def test_what_there_is_not_at_a_place_gives_way_to_what_there_is(show):
+    root = show(swap_attention())
+    assert swap(root, "encoder", "rank", 1)["name"] == "rank"
+    pick(root, "cross")
+    assert (shown(root)["name"], shown(root)["size"]) == ("top keys", 2)
+    assert WAY not in offers(root).locator("option").all_inner_texts()

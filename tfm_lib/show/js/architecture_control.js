@@ -142,12 +142,12 @@ function boxReading({ rows, keys, values }, { box: { name, role }, head, row, co
   if (role === "attention") {
     if (value === undefined) return `At ${at}, ${key}, position ${column}, is still to come: it is masked.`;
     const who = head === "mean" ? "the mean of the heads" : `head ${head}`;
-    return `At ${at}, ${who} gives ${key}, position ${column}, the weight ${value.toFixed(2)}.`;
+    return sentence("at weight", at, who, key, column, value.toFixed(2));
   }
-  if (name === "output") return `Behind ${at}, ${key} has the logit ${decimal(value)}.`;
-  if (name === "softmax") return `Behind ${at}, ${key} has the probability ${percent(value)}.`;
+  if (name === "output") return sentence("at logit", at, key, decimal(value));
+  if (name === "softmax") return sentence("at probability", at, key, percent(value));
   const length = sum(values.map((vector) => Math.sqrt(dot(vector, vector)))) / values.length;
-  return `At ${at}, column ${column} holds ${decimal(value)}. A vector is ${length.toFixed(1)} long on average.`;
+  return sentence("at column", at, column, decimal(value), length.toFixed(1));
 }
 
 /** Both sides as boxes, read upward; `mark(name)` gives one a thick frame. */

@@ -45,9 +45,8 @@ function attentionControl(root, data) {
     below.show(summary.map((text, t) => ({ text, kind: t === place ? "chosen" : "plain" })));
     const most = ranking(weights).slice(0, 3).map((s) => `“${story[s]}” (${weights[s].toFixed(2)})`).join(", ");
     const who = head === "mean" ? "the mean of all heads" : `head ${head + 1}`;
-    say(
-      `While word ${place + 1}, “${summary[place]}”, was written, ${who} of layer ${layer + 1} looked most ` +
-      `at ${most}.` + notInStory(data, state.story, summary),
+    const made = notInStory(data, state.story, summary);
+    say(sentence("attention", place + 1, summary[place], who, layer + 1, most, made),
       { ...state, summary, weights });
   }
 

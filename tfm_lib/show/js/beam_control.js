@@ -68,11 +68,10 @@ function beamControl(root, { story, most, widths, penalties, width, penalty, shi
     const continued = beams.length === 1 ? `one beam, ${quoted(beams[0].tokens)}` : `${beams.length} beams`;
     const [first] = goesOn, { p } = found.find(({ tokens }) => tokens === first.tokens);
     const ended = texts.length > 1 ? `${texts.length} texts have ended, the best of them` : "One text has ended,";
-    const best = texts.length ?
-      `${ended} ${quoted(texts[0].tokens)}, with a score of ${decimal(texts[0].score)}.` : "No text has ended.";
-    return `Step ${state.step} continues ${continued}. Of the ${found.length} best continuations ${goesOn.length} ` +
-      `${goesOn.length > 1 ? "go" : "goes"} on, first ${quoted(first.tokens)}: its last word has a probability of ` +
-      `${percent(p)}, and the text a total of ${decimal(first.total)}. ${best}`;
+    const best = texts.length ? sentence("beam, ended", ended, quoted(texts[0].tokens), decimal(texts[0].score))
+      : sentence("beam, none has ended");
+    return sentence("beam", state.step, continued, found.length, goesOn.length, goesOn.length > 1 ? "go" : "goes",
+      quoted(first.tokens), percent(p), decimal(first.total), best);
   }
 
   function theEnd(best, rival) {

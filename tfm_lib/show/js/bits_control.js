@@ -1,6 +1,6 @@
 /**
  * Lesson 17: the summarizer with fewer bits a weight. data: points, {bits, per, bytes, exact, headline} of what
- * benchmarks/compressing.py has measured on so many stories; wanted, the right headline; bits and per to begin with.
+ * benchmarks/adapt_and_compress/compressing.py has measured on so many stories; wanted, the right headline; bits and per to begin with.
  */
 function bitsControl(root, { points, wanted, stories, bits, per }) {
   const state = { bits, per }, box = { left: 34, right: 350, top: 10, bottom: 200 };
@@ -48,11 +48,8 @@ function bitsControl(root, { points, wanted, stories, bits, per }) {
     set(ring, { transform: `translate(${place(chosen)})` });
     bar.show([{ name: "exactly right", p: chosen.exact }]);
     set(written, { text: chosen.headline });
-    say(
-      `With ${chosen.bits} bits and a step for each ${chosen.per}, the file has ` +
-      `${chosen.bytes.toLocaleString("en-US")} bytes, and ${percent(chosen.exact)} of ${stories} headlines are exactly ` +
-      `right. One of them reads “${chosen.headline}”.`,
-      chosen);
+    const bytes = chosen.bytes.toLocaleString("en-US");
+    say(sentence("bits", chosen.bits, chosen.per, bytes, percent(chosen.exact), stories, chosen.headline), chosen);
   }
 
   show();

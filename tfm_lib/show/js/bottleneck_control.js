@@ -1,5 +1,5 @@
 /**
- * Lesson 14: three models that repeat digits. data: what benchmarks/copying_digits.py has written, in the order of
+ * Lesson 14: three models that repeat digits. data: what benchmarks/before_and_beside/copying_digits.py has written, in the order of
  * lengths: strings that are heard; of each model the share of whole strings right, what it wrote, and where it looked,
  * in percent (null: it cannot look); n, the length to begin with, and looks, the model whose map is shown.
  */
@@ -56,11 +56,9 @@ function bottleneckControl(root, { lengths, strings, models, n, looks }) {
     const weights = models.find((model) => model.name === state.looks).looked[at];
     const own = weights.reduce((sum, row, i) => sum + row[i], 0) / digits.length;
     drawMap(weights, digits);
-    say(
-      `Strings of ${state.n} digits that are repeated without a mistake: ` +
-      `${models.map((model) => `${model.name} ${percent(model.whole[at])}`).join(", ")}. ` +
-      `Hearing ${digits}, they write: ${models.map((model) => `${model.name} ${model.wrote[at]}`).join(", ")}. ` +
-      `The ${state.looks} has, on average, ${own.toFixed(0)} % of its weight on the digit that it writes.`,
+    const shares = models.map((model) => `${model.name} ${percent(model.whole[at])}`).join(", ");
+    const wrote = models.map((model) => `${model.name} ${model.wrote[at]}`).join(", ");
+    say(sentence("bottleneck", state.n, shares, digits, wrote, state.looks, own.toFixed(0)),
       { n: state.n, looks: state.looks, whole: models.map((model) => model.whole[at]), own });
   }
 

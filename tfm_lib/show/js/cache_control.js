@@ -78,15 +78,13 @@ function cacheControl(root, { words, source, row, size, kept, anew }) {
     const numbers = parts.map((part) => [kept, anew].map((way) => way[step - 1][part]));
     const rows = [...parts, "together"].map((part, n) => [part, ...(numbers[n] ?? [few, many]).map(count)]);
     partRows.show(rows, rows.length, (n) => n === parts.length);
-    const begins = `Step ${step} has read “${["[start]", ...words][step - 1]}” and writes “${words[step - 1]}”.`;
-    const ofText = `keys and values of ${step} ${first ? "token" : "tokens"} of the text`;
-    const without = first ? "times, as often as without a cache." :
-      `times; without a cache it would be ${count(many)} times, ${(many / few).toFixed(1)} times as often.`;
-    say(cached ?
-      `${begins} The cache holds ${ofText}, ${held(step)}, and of the story's ${source}, ${held(source)}, made in ` +
-      `step 1. The step multiplies ${count(few)} ${without}` :
-      `${begins} Nothing is kept: it makes ${ofText} and of the story's ${source} for this word alone. The step ` +
-      `multiplies ${count(many)} times; with a cache it would be ${count(few)} times.`,
+    const begins = sentence("cache, step", step, ["[start]", ...words][step - 1], words[step - 1]);
+    const tokens = `${step} ${first ? "token" : "tokens"}`, without = first ? "times, as often as without a cache." :
+      sentence("cache, less", count(many), (many / few).toFixed(1));
+    const holds = sentence("cache", tokens, held(step), source, held(source), count(few), without);
+    say(cached ? `${begins} ${holds}` :
+      `${begins} Nothing is kept: it makes keys and values of ${tokens} of the text and of the story's ${source} for ` +
+      `this word alone. The step multiplies ${count(many)} times; with a cache it would be ${count(few)} times.`,
       { step, kept: cached ? [step * row, source * row] : [0, 0], with: kept[step - 1], without: anew[step - 1] });
   }
 

@@ -46,6 +46,11 @@ function layOut(root, label, knobs, panels) {
   };
 }
 
+/** What Python says, too: a sentence of words.json, with these values in place of its braces. */
+function sentence(name, ...values) {
+  return SENTENCES[name].replace(/\{\}/g, () => values.shift());
+}
+
 /** A drawing of so many units, which is as wide as its panel, up to a pixel a unit. name: what a screen reader says. */
 function drawing(width, height, name, ...children) {
   const view = { viewBox: `0 0 ${width} ${height}`, style: `max-width: ${width}px`, role: "img", "aria-label": name };

@@ -60,14 +60,13 @@ function decodingControl(root, data) {
 
     const [first, second] = best.map((token, i) => `“${names[i]}” with ${percent(probs[token])}`);
     const together = percent(sum(best.map((token) => probs[token])));
-    const count = `${written.length} ${written.length === 1 ? "word" : "words"}`;
-    let message = `Word ${place + 1}: likeliest is ${first}, before ${second}; `;
-    message += `all ${best.length} have ${together} together. `;
-    message += written.length ? `Written: ${count}, with a probability of ${percent(Math.exp(total))}. ` : "";
-    if (rest.length) message += `By itself the model would write ${rest.length} more.`;
-    else message += ended ? "The text has ended." : `A summary has at most ${data.most}.`;
+    const count = `${written.length} ${written.length === 1 ? "word" : "words"}`, p = percent(Math.exp(total));
+    const end = ended ? "The text has ended." : `A summary has at most ${data.most}.`;
+    const message = sentence("decoding", place + 1, first, second, best.length, together,
+      written.length ? sentence("decoding, written", count, p) : "",
+      rest.length ? sentence("decoding, rest", rest.length) : end, notInStory(data, state.story, texts));
     const shown = { written, rest, best, total, probs: best.map((token) => probs[token]) };
-    say(message + notInStory(data, state.story, texts), { ...state, ...shown });
+    say(message, { ...state, ...shown });
   }
 
   desk.begin();

@@ -77,7 +77,7 @@ function notInStory({ kinds, digits }, story, summary) {
   const names = storyTokens(asWritten(kinds.flatMap(({ words }) => words).join(" ")));
   const facts = new Set([...names, ...Object.values(digits)]);
   const made = [...new Set(summary.filter((word) => facts.has(word) && !inStory.has(word)))];
-  return made.length ? ` The story has no ${quotedList(made)}.` : "";
+  return made.length ? sentence("not in story", quotedList(made)) : "";
 }
 
 function quotedList(words) {

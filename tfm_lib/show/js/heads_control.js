@@ -37,10 +37,8 @@ function headsControl(root, { story, layer, query, shipped }) {
       set(favorite, { text: `${words[best[row]]} ${number(row)}` });
     });
     const favorites = heads.map((_, head) => `${names[best[head]]} (${number(head)})`).join(", ");
-    say(
-      `${names[state.query]} asks in layer ${state.layer}. Favorites of heads 0 to ${num_heads - 1}: ${favorites}. ` +
-      `Different ones: ${new Set(best.slice(0, num_heads)).size}. The mean of all heads gives its most, ` +
-      `${number(num_heads)}, to ${names[best[num_heads]]}.`,
+    const different = new Set(best.slice(0, num_heads)).size, most = names[best[num_heads]];
+    say(sentence("heads", names[state.query], state.layer, num_heads - 1, favorites, different, number(num_heads), most),
       { layer: state.layer, query: state.query, heads: heads.map((weights) => Array.from(weights)), mean });
   }
 

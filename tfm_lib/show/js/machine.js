@@ -125,7 +125,7 @@ function machine(root, data) {
     if (playing) return; // it says so once, at the end
 
     const story = storyTokens(state.story), best = step.weights.indexOf(Math.max(...step.weights));
-    let message = off ? `Without ${called || part.says} it writes “${run.text}”` : `It writes “${run.text}”`;
+    let message = off ? `Without ${called || part.says} it writes “${run.text}”` : sentence("machine", run.text);
     if (off && shipped[state.model]) {
       message += whole.text === run.text ? ", as before." : `; whole it writes “${whole.text}”.`;
     } else message += ".";
@@ -139,8 +139,8 @@ function machine(root, data) {
         "temperature rests.";
     }
     const end = texts[place] === "[eos]" ? ", the sign that ends it," : ",";
-    message += ` Word ${place + 1}, “${texts[place]}”${end} has a probability of ${percent(step.p)}`;
-    message += step.weights[best] ? `, and looks most at “${story[best]}” (${decimal(step.weights[best])}).` : ".";
+    message += sentence("machine, word", place + 1, texts[place], end, percent(step.p));
+    message += step.weights[best] ? sentence("machine, looks", story[best], decimal(step.weights[best])) : ".";
     const copied = texts.filter((_, t) => steps[t].copied);
     if (state.model !== models[0][0]) message += ` Copied: ${copied.length ? quotedList(copied) : "nothing"}.`;
     say(message + notInStory(data, state.story, texts), { ...state, ...run, written });

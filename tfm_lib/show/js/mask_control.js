@@ -117,19 +117,18 @@ function maskName({ length, causal, window }, count) {
 function maskWords(mask, weights, names) {
   const last = names.length - 1, sees = mask[last].filter(Boolean).length, top = Math.max(...weights[last]);
   const best = names.filter((_, key) => mask[last][key] && weights[last][key] > top - 1e-6);
-  const alike = sees === 1 ? `at nothing but ${best}` : "at all of them alike";
+  const alike = sees === 1 ? sentence("mask, one key", best) : sentence("mask, all keys");
   const looks = best.length === sees ? alike : `most at ${namesInWords(best)}`;
   const blind = names.filter((_, query) => !mask[query].includes(true));
-  const words = [`${mask.flat().filter(Boolean).length} of ${mask.flat().length} pairs may attend.`];
+  const words = [sentence("mask, pairs", mask.flat().filter(Boolean).length, mask.flat().length)];
   if (blind.length === names.length) words.push("No query sees a key, so every weight is 0.");
   else {
-    words.push(sees
-      ? `The last query, ${names[last]}, sees ${sees} ${sees === 1 ? "key" : "keys"} and looks ${looks}, ` +
-        `with weight ${twoDigits(top)}${best.length > 1 ? " each" : ""}.`
+    const keys = sees === 1 ? "key" : "keys", each = best.length > 1 ? " each" : "";
+    words.push(sees ? sentence("mask, query", names[last], sees, keys, looks, twoDigits(top), each)
       : `The last query is ${names[last]}.`);
     if (blind.length) {
       words.push(`${namesInWords(blind)} ${blind.length > 1 ? "see" : "sees"} no key: weights of 0, and a sum of 0.`);
-    } else words.push(mask.flat().includes(false) ? "Hidden keys get exactly 0." : "Nothing is hidden.");
+    } else words.push(sentence(mask.flat().includes(false) ? "mask, hidden" : "mask, nothing hidden"));
   }
   return words.join(" ");
 }

@@ -102,17 +102,14 @@ function pictureControl(root, data) {
       bars.show(ranking(chances).slice(0, shapes.length).map((id) => ({
         name: vocabulary.decode([id]) || "the end", p: chances[id], chosen: id === told[state.word].id })));
       about = texts.join(" ");
-      say(
-        `The picture shows ${caption}${novel}. With the gate at ${decimal(state.gate)} it writes “${about}”. For ` +
-        `“${texts[state.word]}”, layer ${state.layer} looks most at the patch in ${looked}.`,
+      const seen = [decimal(state.gate), about, texts[state.word], state.layer, looked];
+      say(sentence("picture, described", caption, novel, ...seen),
         { ...state, text: about, chances, weights });
     } else {
       chances = told;
       const [first] = ranking(chances);
       bars.show(shapes.map((name, n) => ({ name, p: chances[n], chosen: n === first })));
-      say(
-        `The picture shows ${caption}${novel}. It says “${shapes[first]}”, with ${percent(chances[first])}. In layer ` +
-        `${state.layer} the first vector looks most at the patch in ${looked}.`,
+      say(sentence("picture", caption, novel, shapes[first], percent(chances[first]), state.layer, looked),
         { ...state, chances, weights });
     }
   }

@@ -41,10 +41,8 @@ function prefixControl(root, { words, article, prefix, query }) {
       });
     });
     const name = state.prefix in names ? `, ${names[state.prefix]}` : "";
-    const task = asked ? `Asked for: the next word, ${asked} times.` : "No next word is left to ask for.";
-    say(
-      `Prefix ${state.prefix} of ${count}${name}: “${words[state.query]}”, at place ${state.query + 1}, sees ${sees} of ` +
-      `${count} tokens. ${task}`,
+    const task = asked ? sentence("prefix, asked", asked) : "No next word is left to ask for.";
+    say(sentence("prefix", state.prefix, count, name, words[state.query], state.query + 1, sees, count, task),
       { prefix: state.prefix, mask, asked, sees });
   }
 

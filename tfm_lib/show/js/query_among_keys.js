@@ -96,12 +96,10 @@ function queryAmongKeys(root, { names, points, query }) {
       set(leader, { x2: middle, y2: box.bottom - 8, visibility: far ? "visible" : "hidden" });
     }
     const order = ranking(weights), [first, second] = order, least = weights.indexOf(Math.min(...weights));
-    const weight = (key) => weights[key].toFixed(2);
-    say(
-      `The query (${query.map((at) => decimal(at)).join(", ")}) gives the weight ${weight(first)} to ` +
-      `“${names[first]}” and ${weight(second)} to “${names[second]}”; the least goes to “${names[least]}”, ` +
-      `${weight(least)}. The mixture of all keys lies at (${mixture.map((at) => decimal(at)).join(", ")}). ` +
-      `The score is ${score === "product" ? "the dot product / √2" : "minus half of the squared distance"}.`,
+    const weight = (key) => weights[key].toFixed(2), place = (point) => point.map((at) => decimal(at)).join(", ");
+    const given = (key) => `${weight(key)} to “${names[key]}”`;
+    say(sentence("query", place(query), given(first), given(second), names[least], weight(least), place(mixture),
+      score === "product" ? "the dot product / √2" : "minus half of the squared distance"),
       { query, scores, weights, mixture });
   }
 

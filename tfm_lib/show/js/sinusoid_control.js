@@ -117,11 +117,8 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
 
     const turns = hands.map((hand) => (180 / Math.PI) * offset * 10000 ** ((-2 * hand) / width));
     const turned = hands.map((hand, place) => `${decimal(turns[place], 1)}° (hand ${hand})`).join(", ");
-    say(
-      `Width ${width}. From position ${position} (solid) to position ${position + offset} (dashed), an offset of ` +
-      `${decimal(offset, 0)}, the hands turn by ${turned}. The dot product of the two rows is ` +
-      `${decimal(found[offset + reach])}, of at most ${width / 2}. Both depend on the offset alone, and the dot ` +
-      "product not even on its sign.",
+    const product = decimal(found[offset + reach]), other = position + offset, by = decimal(offset, 0);
+    say(sentence("sinusoids", width, position, other, by, turned, product, width / 2),
       { ...state, hands, turns, products: found });
   }
 

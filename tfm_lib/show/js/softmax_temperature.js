@@ -50,13 +50,10 @@ function softmaxTemperature(root, { products, temperatures, width, temperature }
       most += 1;
       if ((held += weight) >= 0.9) break;
     }
-    say(
-      `Width ${state.width}, temperature ${state.temperature.toFixed(2)}, scores ` +
-      `${state.divide ? `divided by √${state.width}` : "as they are"}: they enter the softmax between ` +
-      `${decimal(Math.min(...scores))} and ${decimal(Math.max(...scores))}. The largest weight is ${top.toFixed(2)}, ` +
-      `on key ${best}; ${most} of ${numKeys} keys hold nine tenths of all weight. The gradient of key ${best}'s ` +
-      `weight by its own score is ${(top * (1 - top)).toFixed(3)}, of at most 0.25.`,
-      { scores, weights });
+    const divided = state.divide ? `divided by √${state.width}` : "as they are", gradient = (top * (1 - top)).toFixed(3);
+    const ends = [Math.min(...scores), Math.max(...scores)].map((score) => decimal(score));
+    say(sentence("softmax", state.width, state.temperature.toFixed(2), divided, ...ends, top.toFixed(2), best, most,
+      numKeys, best, gradient), { scores, weights });
   }
 
   show();

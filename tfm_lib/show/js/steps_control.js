@@ -1,5 +1,5 @@
 /**
- * Lesson 07: a headline after the steps of a training. data: what benchmarks/newsroom_steps.py has written; step and
+ * Lesson 07: a headline after the steps of a training. data: what benchmarks/training_on_toy_summaries/newsroom_steps.py has written; step and
  * place to begin with; names of what is told right; enough, the share of stories from which on it counts as learned.
  */
 function stepsControl(root, { steps, story, places, others, curve, looks, step, place, names, enough }) {
@@ -53,11 +53,9 @@ function stepsControl(root, { steps, story, places, others, curve, looks, step, 
     set(marker, { cx: x(look.step), cy: y(look.loss) });
     set(pole, { x1: x(look.step), x2: x(look.step) });
     const list = (kept) => shares.filter(kept).map(({ name }) => name).join(", ") || "nothing";
-    say(
-      `After step ${look.step} of ${steps} the loss is ${look.loss.toFixed(2)}, and the model writes “${look.text}”. ` +
-      `${before ? `After “${before}”` : "At the start"} it holds ${next[0][0]} most likely (${percent(next[0][1])}); ` +
-      `${wanted} is right. In at least nine of ten of ${others} other test stories it has right: ` +
-      `${list(({ p }) => p >= enough)}. In fewer: ${list(({ p }) => p < enough)}.`,
+    const after = before ? `After “${before}”` : "At the start", [[best, p]] = next;
+    say(sentence("steps", look.step, steps, look.loss.toFixed(2), look.text, after, best, percent(p), wanted, others,
+      list((one) => one.p >= enough), list((one) => one.p < enough)),
       { step: look.step, text: look.text, loss: look.loss, next, right: look.right });
   }
 

@@ -166,11 +166,10 @@ function swapAttention(root, data) {
     after.show(mapOf(own));
     const changed = newWords(own.text, full.text).filter((isNew) => isNew).length;
     const compared = own.text === full.text ? ", as with full attention"
-      : ` (new words: ${changed}), and with full attention “${full.text}”`;
-    say(
-      `With ${label} in ${places.find((one) => one.place === place).says} it writes “${own.text}”${compared}. Of ` +
-      `${data.count} test stories it then writes ${percent(own.share)} exactly right; with full attention ` +
-      `${percent(full.share)}, with none at all ${percent(none.share)}, with the plain mean ${percent(mean.share)}.`,
+      : sentence("swap, new words", changed, full.text);
+    const shares = [own, full, none, mean].map(({ share }) => percent(share));
+    const { says } = places.find((one) => one.place === place);
+    say(sentence("swap", label, says, own.text, compared, data.count, ...shares),
       { ...state, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
         weights: mapOf(own) });
   }

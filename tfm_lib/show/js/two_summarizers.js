@@ -19,10 +19,8 @@ function twoSummarizers(root, data) {
     })));
     const [alone, sister] = written, texts = (words) => words.map(({ text }) => text);
     const copied = texts(sister.words.filter((word) => word.copied));
-    say(
-      `The plain model writes “${alone.text}”.${notInStory(data, story, texts(alone.words))} The copying one writes ` +
-      `“${sister.text}”, and copied ${copied.length ? quotedList(copied) : "nothing"}.` +
-      notInStory(data, story, texts(sister.words)),
+    const [one, other] = written.map(({ words }) => notInStory(data, story, texts(words)));
+    say(sentence("copying", alone.text, one, sister.text, copied.length ? quotedList(copied) : "nothing", other),
       { story, plain: alone.text, copying: sister.text, copied, shares: sister.shares });
   }
 

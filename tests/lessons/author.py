@@ -1,0 +1,159 @@
+"""The commands of authors.
+
+python -m tests.lessons.author check [FILE ...]     executes lessons, says all that has to be mended, writes nothing
+python -m tests.lessons.author claims [FILE ...]    says which claims are lost or weaker than at the last commit
+python -m tests.lessons.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
+python -m tests.lessons.author stamp [FILE ...]     writes badges, first cells, folds, and numbers in links to lessons
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tests import ROOT
+from tests.lessons import references
+from tests.lessons.execution import LessonFailed, changed, execute, renew
+from tests.lessons.folds import fold, fold_findings
+from tests.lessons.lists import changes as changed_claims
+from tests.lessons.stamp import repository, stamp, stamp_readme
+from tests.nbclaims import environment, lint, values
+from tests.nbclaims.cells import code_cells, markdown_cells, read, write
+from tests.nbclaims.claims import operands
+from tests.nbclaims.prose import notes, sentences
+from tests.nbclaims.values import Evaluate, findings
+from tests.pages import links
+
+MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
+
+
+def lessons(paths: list[Path]) -> int:
+    """Executes lessons and writes those that really changed; returns how many failed."""
+    failed = 0
+    for path in paths:
+        started = time.monotonic()
+        book = read(path)
+        try:
+            changes = renew(book, execute(book, path.parent))
+        except LessonFailed as error:
+            failed += 1
+            print(f"{path.name}: FAILED, the file is as it was. {error}")
+            continue
+        if list(fold_findings(path, book)):
+            fold(book)
+            changes.append("which cells are folded")
+        if changes:
+            write(path, book)
+        news = "written, since these changed: " + "; ".join(changes) if changes else "nothing changed"
+        print(f"{path.name}: {news} ({time.monotonic() - started:.0f} s)", flush=True)
+    return failed
+
+
+def check(path: Path) -> Iterator[tuple[str, str, str]]:
+    """All that has to be mended in a lesson, executed once: the cell's id, a kind, and what is wrong.
+
+    Of the kind "bound" are the bounds that it states, with their values: they are to be looked at.
+    """
+    book = read(path)
+    for rule, message, place in lint.lint(path, book):
+        yield "" if place is None else book.cells[place].id, rule, message
+    yield from (("", "link", f"{link} leads nowhere") for link in links.broken(path))
+
+    claimed: list[tuple[str, str, str]] = []
+
+    def read_prose(cell: NotebookNode, evaluate: Evaluate) -> None:
+        for sentence in (sentence for sentence in sentences(cell.source) if sentence.checks):
+            for finding in findings(sentence, evaluate, tight=True):
+                claimed.append((cell.id, "claim" if "\nIts claim" in finding else "loose", finding))
+            for note in (note for note in sentence.checks if note.bound):
+                [shown] = evaluate(operands(note.content)[:1] or [note.content])
+                claimed.append((cell.id, "bound", f"`{note.content}`, and it is {shown.text}, since: {note.bound}"))
+
+    try:
+        fresh = execute(book, path.parent, read_prose)
+    except LessonFailed as error:
+        fresh = book
+        claimed.append(("", "run", f"{error}; what stands below it was not checked"))
+    yield from claimed
+    for cell, new in zip(code_cells(book), code_cells(fresh), strict=True):
+        if why := changed(cell, new):
+            yield cell.id, "output", f"{why}\n(`lessons` writes it)"
+
+
+def check_all(paths: list[Path]) -> int:
+    """Prints what has to be mended in lessons, and how much of each kind; returns how many findings there are."""
+    total: Counter[str] = Counter()
+    for path in paths:
+        counts: Counter[str] = Counter()
+        for cell, kind, finding in check(path):
+            counts[kind] += kind != "bound"
+            short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
+            print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
+        claims = [note for _, note in notes(read(path)) if note.kind == "claim"]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count) or "nothing to mend"
+        print(
+            f"{path.name}: {kinds}; claims: {len(claims)}, of them {sum(bool(note.bound) for note in claims)} bounds",
+            flush=True,
+        )
+        total += counts
+    for kind in MEND.keys() & total.keys():
+        print(f"{kind}: {MEND[kind]}.")
+    return total.total()
+
+
+def stamp_all(paths: list[Path], texts: list[Path]) -> None:
+    """Writes badge, first code cell and folds into lessons, and the numbers of links into lessons and other texts."""
+    address = repository()
+    books = {path: read(path) for path in paths}
+    for path, book in books.items():
+        stamp(book, path.name, address)
+        for cell in markdown_cells(book):
+            cell.source = references.renumber(cell.source, path)
+    for path in texts:
+        old = path.read_text(encoding="utf-8")
+        new = references.renumber(old, path)
+        if path.name == "README.md":
+            new = stamp_readme(new, address)
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+            print(f"{path.name}: written")
+    for path, book in books.items():
+        if texts:  # all links were led to the new words of a heading
+            for cell in markdown_cells(book):
+                cell.source = references.WAS.sub("", cell.source)
+        print(f"{path.name}: {'written' if write(path, book) else 'nothing changed'}")
+    print(f"The address is {address}." if address else "No address in pyproject.toml yet, so no badge.")
+
+
+def main(arguments: list[str]) -> int | str:
+    """Runs a command; returns what the process ends with."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lessons.author", description=__doc__.split("\n")[0])
+    parser.add_argument("command", choices=["check", "claims", "lessons", "stamp"])
+    parser.add_argument("files", nargs="*", type=Path, help="lessons; all of notebooks/ if none is named")
+    options = parser.parse_args(arguments)
+    paths = [path.resolve() for path in options.files] or sorted((ROOT / "notebooks").glob("*.ipynb"))
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        return f"There is no file {', '.join(missing)}."
+    if options.command == "stamp":
+        try:
+            stamp_all(paths, [] if options.files else [text for text in links.TEXTS if text.suffix == ".md"])
+        except ValueError as error:
+            return str(error)
+        return 0
+    if options.command == "claims":
+        for path in paths:
+            for change in list(changed_claims(path)) or ["as it was"]:
+                print(path.stem[:2], change)
+        return 0
+    environment.settle()
+    if reasons := environment.why_not_compared():
+        return "Committed outputs are always those of the locked environment, and here " + "; ".join(reasons)
+    return 1 if (check_all(paths) if options.command == "check" else lessons(paths)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

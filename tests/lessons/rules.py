@@ -1,0 +1,174 @@
+"""What the course asks of every lesson, beyond its claims and its form (anatomy.py).
+
+Each rule yields its findings as sentences; plugin.py gives them to nbclaims.
+"""
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tests.lessons.folds import TITLE
+from tests.lessons.stamp import is_setup, repository, stamp
+from tests.nbclaims.cells import METADATA, code_cells, tags, where
+from tests.nbclaims.collector import LOOSE_TAGS
+from tests.nbclaims.numbers import numbers_in
+from tfm_lib.show.live import VIEW
+
+MAX_LINES = 25
+KNOWN_TAGS = {
+    "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
+    "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
+    "raises-exception": "the error is what the lesson shows",
+    "expects-nan": "the nan or inf is what the lesson shows",
+    "question": "a question, its choices and its answer, in a Markdown cell of their own",
+    "opening": "a question that is asked before the lesson, too",
+    "deeper": "the heading of a section of the second reading",
+    "guess": "what the reader is to guess first: learners' copies come without this output",
+    "exercise": "the text of an exercise, and the code cell with the learner's answer",
+    "exercises": "the imports of the section of exercises",
+    "solution": "the hints and the solution of an exercise, folded",
+}
+# The last one shows a section collapsed in JupyterLab, the one before it a cell in Colab.
+CELL_METADATA = {"tags", "reason", "jupyter", "cellView", "jp-MarkdownHeadingCollapsed"}
+NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
+MACHINE_PATH = re.compile(r"(?<![\w.])(?:/home/|/root/|/tmp/|/work/|/Users/|[A-Za-z]:\\+Users\b)")
+VERSIONS = re.compile(r"__version__|\bmetadata\.version\(|\bimportlib\.metadata\b.*\bversion\b")
+
+
+def format_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """The file itself: valid, with ids, and without what an editor left in it."""
+    ids = [cell.get("id") for cell in book.cells]
+    if None in ids or len(set(ids)) < len(ids):
+        yield "every cell needs an id of its own: open the lesson in JupyterLab and save it"
+    else:
+        try:
+            nbformat.validate(book)
+        except nbformat.ValidationError as error:
+            yield f"is not a valid notebook: {error.message}"
+    if book.metadata != METADATA:
+        yield "its metadata is not just kernelspec python3 and language_info name: `make lessons` cleans it"
+    for place, cell in enumerate(book.cells):
+        if extra := set(cell.metadata) - CELL_METADATA:
+            yield f"{where(place, cell)} has metadata {sorted(extra)}: `make lessons` cleans it"
+        if unknown := set(tags(cell)) - set(KNOWN_TAGS):
+            yield f"{where(place, cell)} has tags {sorted(unknown)}; the known ones are {sorted(KNOWN_TAGS)}"
+
+
+def title_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """A lesson begins with its title."""
+    first = book.cells[0] if book.cells else None
+    if first is None or first.cell_type != "markdown" or not first.source.startswith("# "):
+        yield "the first line of a lesson is its title, '# ...', in a Markdown cell"
+
+
+def setup_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """Badge and first code cell are the same in every lesson, and a cell shows the versions."""
+    stamped, code = deepcopy(book), code_cells(book)
+    if book.cells and book.cells[0].cell_type == "markdown":
+        stamp(stamped, path.name, repository())
+    if stamped.cells[:1] != book.cells[:1] or code_cells(stamped)[:1] != code[:1]:
+        yield "its badge or its first code cell is not that of the course: `make stamp` writes them"
+    if not any(VERSIONS.search(cell.source) and not is_setup(cell) for cell in code):
+        yield "no cell shows the versions that the lesson ran with (`__version__`)"
+
+
+def execution_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """The lesson was executed from top to bottom before it was committed."""
+    counts = [cell.execution_count for cell in code_cells(book)]
+    if None in counts:
+        missing = [place + 1 for place, cell in _code(book) if not cell.execution_count]
+        yield f"cells {missing} were not executed before the commit: `make lessons` executes them"
+    elif counts != list(range(1, len(counts) + 1)):
+        yield f"the execution counts are {counts} and not 1, 2, 3, ...: `make lessons` executes from top to bottom"
+
+
+def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """Errors, nan and pictures are meant, no widget is stored, and outputs that are not compared say why."""
+    for place, cell in _code(book):
+        here, marks = where(place, cell), set(tags(cell))
+        free = marks & LOOSE_TAGS
+        if free and not str(cell.metadata.get("reason", "")).strip():
+            yield f"{here} is not compared ({free.pop()}); say why as `reason` in its metadata"
+        text = "".join(o.get("text", "") + str(o.get("data", {}).get("text/plain", "")) for o in cell.outputs)
+        if "expects-nan" not in marks and (found := NAN.search(text)):
+            yield f"{here} shows {found[0]!r}: mend it, or tag the cell expects-nan if the lesson means it"
+        for output in cell.outputs:
+            if output.output_type == "error" and "raises-exception" not in marks:
+                yield f"{here} ends in {output.ename}: mend it, or tag it raises-exception if the lesson means it"
+            if VIEW in output.get("data", {}):
+                yield f"{here} stores a live widget, which no reader's kernel knows: `make lessons` cleans it"
+            for mime in output.get("data", {}):
+                alt = output.metadata.get(mime, {}).get("alt", "")
+                if mime.startswith("image/") and not alt.strip():
+                    yield f"{here} shows a figure without alt text: make it a tfm_lib.show.figure.Figure, with one"
+                elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
+                    yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
+
+
+def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """No long cell, no path of a machine, nothing that keeps a cell from running."""
+    for place, cell in enumerate(book.cells):
+        here = where(place, cell)
+        outputs = [
+            {**o, "data": {m: v for m, v in o.get("data", {}).items() if not m.startswith("image/")}}
+            for o in cell.get("outputs", [])
+        ]
+        if found := MACHINE_PATH.search(re.sub(r"\\u001b\[[\d;]*m", " ", cell.source + json.dumps(outputs))):
+            yield f"{here} holds a path of one machine ({found[0]}...)"
+        if cell.cell_type != "code":
+            continue
+        lines = sum(1 for line in cell.source.splitlines() if line.strip() and not line.startswith(TITLE))
+        if not lines:
+            yield f"{here} is empty"
+        if lines > MAX_LINES:
+            yield f"{here} has {lines} lines; {MAX_LINES} are the most that a reader takes in at once"
+        if re.search(r"^\s*#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source, re.MULTILINE):
+            yield f"{here} speaks to nbval in a comment that readers see: use a tag"
+
+
+def caption_findings(path: Path, book: NotebookNode) -> Iterator[str]:
+    """A measured number in the words of a figure is computed from what is drawn: no literal text holds one."""
+    for place, cell in _code(book):
+        try:
+            tree = ast.parse(cell.source)
+        except SyntaxError:
+            continue  # the run says so
+        assigned: dict[str, list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(tree):
+            for target in getattr(node, "targets", [getattr(node, "target", None)]):
+                if isinstance(node, ast.Assign | ast.AugAssign) and isinstance(target, ast.Name):
+                    assigned[target.id].append(node.value)
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            words = [keyword.value for keyword in call.keywords if keyword.arg in ("alt", "caption", "message")]
+            if getattr(call.func, "attr", getattr(call.func, "id", "")).endswith("Figure"):
+                words += call.args[:1]
+            for text in words:
+                parts = assigned[text.id] if isinstance(text, ast.Name) else [text]
+                literal = " ".join(map(_literal, parts))
+                for number in numbers_in(literal):
+                    if number.measured:
+                        yield (
+                            f"{where(place, cell)} writes {number.text!r} into the words of a figure: {literal[:100]!r}"
+                            ". Compute it from what is drawn, in an f-string"
+                        )
+
+
+def _literal(node: ast.AST) -> str:
+    """The text that stands in the code; what is computed is left out."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_literal(part) if isinstance(part, ast.Constant) else "\N{WHITE SQUARE}" for part in node.values)
+    return _literal(node.left) + _literal(node.right) if isinstance(node, ast.BinOp) else ""
+
+
+def _code(book: NotebookNode) -> list[tuple[int, NotebookNode]]:
+    """The code cells of a notebook with their places."""
+    return [(place, cell) for place, cell in enumerate(book.cells) if cell.cell_type == "code"]

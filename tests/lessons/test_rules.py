@@ -1,0 +1,398 @@
+"""Plants each fault in a lesson, and sees the rules of the course refuse it in words that help."""
+
+import io
+import runpy
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from nbformat.v4 import new_output
+from PIL import Image
+
+from tests import ROOT
+from tests.lessons import folds, plugin, references, stamp
+from tests.lessons.faults import append, cell_with, change
+from tests.nbclaims import environment
+from tests.nbclaims.cells import code, code_cells, markdown, notebook, write
+from tests.nbclaims.lint import lint
+from tests.nbclaims.outputs import off_by_more_than_a_shade
+from tfm_lib.show.figure import Figure, style
+
+PATH = Path("lesson.ipynb")
+FIGURE = "Figure('One red pixel.')"
+TEXT = "Their mean is 64.0<!-- claim: sum(scores) / len(scores) == 64 -->."
+
+
+def printed(text: str) -> list:
+    return [new_output("stream", text=text)]
+
+
+def figure(metadata: dict | None = None, text: str = "One red pixel.") -> list:
+    metadata = {"image/png": {"alt": "One red pixel."}} if metadata is None else metadata
+    return [new_output("execute_result", {"image/png": "", "text/plain": text}, metadata=metadata)]
+
+
+def good_lesson():
+    """A lesson as it should be, with the outputs that it would have."""
+    book = notebook(
+        markdown("# A lesson\n\nAfter it you can take a mean.\n\nFive minutes."),
+        code("scores = [62, 64, 66]\nprint(scores)"),
+        markdown(TEXT),
+        code(FIGURE),
+        code("1 / 0", "raises-exception"),
+        code("print(float('nan'))", "expects-nan"),
+        code("print(nbformat.__version__)"),
+    )
+    stamp.stamp(book, PATH.name, stamp.repository())
+    error = [new_output("error", ename="ZeroDivisionError", evalue="division by zero")]
+    outputs = [[], printed("[62, 64, 66]\n"), figure(), error, printed("nan\n"), printed("0.1.0\n")]
+    for count, (cell, shown) in enumerate(zip(code_cells(book), outputs, strict=True), start=1):
+        cell.execution_count, cell.outputs = count, shown
+    folds.fold(book)
+    return book
+
+
+def found(book) -> list[str]:
+    return [message for _, message, _ in lint(PATH, book)]
+
+
+def test_a_good_lesson_has_no_findings_and_the_title_of_a_fold_is_no_line_of_its_code():
+    book = good_lesson()
+    assert found(book) == []
+    cell_with(book, "print(scores)").source = "# @title Long\n" + "x = 1\n" * 24 + "print(scores)"
+    folds.fold(book)
+    assert found(book) == []
+
+
+def same_ids(book):
+    book.cells[2].id = book.cells[0].id
+
+
+SCORES = "print(scores)"
+CAPTION = "\nmessage = 'It is ' + f'{x}'\nmessage += 'a third of the whole.'\nFigure(message)"
+BOUNDS = "".join(f" It is below {n}<!-- claim (bound: why): len(scores) < {n} -->." for n in (70, 80))
+
+
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (append(TEXT, " The loss falls by 20 %."), "'20 %' is measured, and no claim checks it: 'The loss falls by"),
+        (append(TEXT, " Lesson 06 shows it."), "'Lesson 06' is no link: 'Lesson 06 shows it.'. Write [lesson 08]"),
+        (append(TEXT, " See all of lesson 06."), "'lesson 06' is no link"),
+        (append(TEXT, " Lessons 05 and 06 show it."), "'Lessons 05 and 06' is no link"),
+        (append(TEXT, " It is so.<!-- was: old-title -->"), "is for `make stamp`"),
+        (append(TEXT, " [lesson 09](09_attention.ipynb)"), "the link 'lesson 09' leads to"),
+        (append(TEXT, BOUNDS), "2 of its 3 claims are bounds"),
+        (append(TEXT, " ![](drawing.svg)"), "a picture has no alt text"),
+        (change(FIGURE, outputs=figure({})), "shows a figure without alt text"),
+        (change(FIGURE, outputs=figure(text="<Figure>")), "text/plain is not its alt text"),
+        (append(FIGURE, CAPTION), "writes 'a third' into the words of a figure: 'It is"),
+        (change(SCORES, execution_count=7), "execution counts are [1, 7, 3, 4, 5, 6] and not 1, 2, 3"),
+        (change(SCORES, execution_count=None, outputs=[]), "cells [3] were not executed before the commit"),
+        (change(SCORES, outputs=printed("tensor([nan])")), "shows 'nan'"),
+        (change("1 / 0", metadata={}), "ends in ZeroDivisionError"),
+        (change(SCORES, metadata={"tags": ["nbval-ignore-output"]}), "say why as `reason` in its metadata"),
+        (change("# A lesson", source="Hello"), "the first line of a lesson is its title"),
+        (change(SCORES, outputs=printed("File \x1b[32m/home/ada/x.py")), "holds a path of one machine (/home/...)"),
+        (change(SCORES, source="x = 1\n" * 26), "has 26 lines; 25 are the most"),
+        (change(SCORES, source=""), "is empty"),
+        (append(SCORES, "\n# NBVAL_SKIP"), "speaks to nbval in a comment"),
+        (change("__version__", source="1"), "no cell shows the versions"),
+        (same_ids, "needs an id of its own"),
+        (lambda book: book.metadata.update(widgets={}), "its metadata is not just kernelspec"),
+        (change(TEXT, metadata={"execution": {}}), "has metadata ['execution']"),
+        (change("1 / 0", metadata={"tags": ["raises-exceptoin", "raises-exception"]}), "tags ['raises-exceptoin']"),
+        (append("find_spec", "\nprint('hello')"), "its first code cell is not that of the course: `make stamp`"),
+    ],
+)
+def test_a_planted_fault_is_the_one_finding(plant, message):
+    book = good_lesson()
+    plant(book)
+    [finding] = found(book)
+    assert message in finding
+
+
+def test_a_number_is_found_between_computed_ones():
+    book = good_lesson()
+    cell_with(book, FIGURE).source += "\nlearning_curve(history, caption=f'{x:.2f} is three times 0.25.')"
+    assert [finding.split("writes ")[1].split(" into")[0] for finding in found(book)] == ["'three times'", "'0.25'"]
+
+
+# ---- the plug-in
+
+
+def drawn(labels=("pre-norm", "post-norm"), last=3.0, shade=0.5):
+    """A small figure: two curves with their names, and a cell."""
+    picture = Figure("Two curves.", 2.0, width=4.0)
+    with style():
+        axes, cells = picture.subplots(1, 2)
+        axes.plot([1, 2, last])
+        axes.plot([3, 2, 1])
+        axes.legend(labels)
+        cells.imshow([[0, shade], [1, 0]], vmin=0, vmax=1)
+    with Image.open(io.BytesIO(picture.png())) as image:
+        return np.asarray(image.convert("RGBA"))
+
+
+def test_another_label_line_or_shade_makes_another_picture_and_rounding_does_not():
+    right = drawn()
+    for fault in ({"labels": ("post-norm", "pre-norm")}, {"last": 2.9}, {"shade": 0.6}):
+        assert off_by_more_than_a_shade(right, drawn(**fault)), fault
+    assert off_by_more_than_a_shade(right, drawn(last=3.00003, shade=0.500005)) is None
+
+
+def test_a_perturbed_model_is_another_one_and_the_same_one_every_time(monkeypatch):
+    def total() -> float:
+        torch.manual_seed(0)
+        return torch.nn.Linear(3, 3).weight.double().sum().item()
+
+    plain = total()
+    for name, value in vars(torch.nn.init).copy().items():
+        monkeypatch.setattr(torch.nn.init, name, value)  # so that it is put back
+    runpy.run_path(environment.ROUNDINGS["perturbed"]["PYTHONSTARTUP"])
+    assert total() == total() and 0 < abs(total() - plain) < 1e-5
+
+
+def test_this_process_has_one_thread_and_no_gpu():
+    assert torch.get_num_threads() == 1
+    assert environment.variables()["HF_HUB_OFFLINE"] == "1"
+    assert not torch.cuda.is_available() or any(
+        reason == "TFM_GPU=1 is set" for reason in environment.why_not_compared()
+    )
+
+
+def test_workers_begin_with_what_takes_long_and_keep_a_file_in_its_order(tmp_path):
+    lengths = {"test_a.py": 1, "test_b.py": 3, "test_c.py": 1, "x.ipynb": 2}
+    for name, length in lengths.items():
+        (tmp_path / name).write_text("#" * length)
+    given = [SimpleNamespace(path=tmp_path / name, place=place) for name in lengths for place in range(2)]
+    alone, shared = list(given), list(given)
+    plugin.pytest_collection_modifyitems(SimpleNamespace(), alone)
+    plugin.pytest_collection_modifyitems(SimpleNamespace(workerinput={}), shared)
+    assert alone == given
+    wanted = ["x.ipynb", "test_b.py", "test_a.py", "test_c.py"]
+    assert [(item.path.name, item.place) for item in shared] == [(name, place) for name in wanted for place in (0, 1)]
+
+
+def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below_still_true(run):
+    right = "from math import exp\n\nmy_crowd = exp(3) / (exp(3) + 20)"
+    cells = [markdown("# A lesson"), code("from math import cosh as exp")]
+    for solution in (right.partition("\n\n")[2], right, "my_crowd = nowhere"):
+        cells.append(code('from tfm_lib.ask.checks import check\n\nmy_crowd = ...\ncheck("attention.crowd", my_crowd)'))
+        folded = f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>"
+        cells += [markdown(folded, "solution"), markdown("It is solved<!-- claim: my_crowd is not ... -->.")]
+    results = run(notebook(*cells))
+    failed = {name: message for name, message in results.items() if message}
+    assert [*failed] == ["lint", "solution 4", "solution 10", "claims 3"]
+    assert "\N{BALLOT X} attention.crowd: not right yet." in failed["solution 4"], "another exp"
+    assert "markdown cell 10" in failed["solution 10"] and "name 'nowhere' is not defined" in failed["solution 10"]
+    assert "It is solved.\nIts claim `my_crowd is not ...` is false" in failed["claims 3"]
+
+
+# ---- stamp
+
+GITHUB = "https://github.com/ada/course"
+
+
+def test_stamp_writes_badge_and_cell_once_and_takes_them_back():
+    plain = good_lesson()
+    stamp.stamp(plain, PATH.name, "")
+    book = deepcopy(plain)
+    stamp.stamp(book, PATH.name, GITHUB)
+    badge = book.cells[0].source.split("\n\n")[2]
+    assert badge.startswith("[![Open in Colab](")
+    assert badge.endswith("](https://colab.research.google.com/github/ada/course/blob/main/notebooks/lesson.ipynb)")
+    assert f'"git+{GITHUB}"' in book.cells[1].source
+    again = deepcopy(book)
+    stamp.stamp(again, PATH.name, GITHUB)
+    assert again == book
+    stamp.stamp(again, PATH.name, "")
+    assert again == plain
+
+
+def test_the_readme_gets_the_badge_of_the_container_once_and_loses_it():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert stamp.stamp_readme(readme, stamp.repository()) == readme, "run `make stamp`"
+    plain = stamp.stamp_readme(readme, "")
+    stamped = stamp.stamp_readme(plain, GITHUB)
+    assert "## Start\n\n[![Open in Codespaces](" in stamped and "(https://codespaces.new/ada/course)\n\nIn a" in stamped
+    assert stamp.stamp_readme(stamped, GITHUB) == stamped
+    assert stamp.stamp_readme(stamped, "") == plain
+
+
+@pytest.mark.parametrize(
+    "address", ["github.com/a/b", "https://github.com/a", "https://github.com/a/b.git", "https://x.org/a/b"]
+)
+def test_an_address_of_another_form_is_refused(tmp_path, address):
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"[tool.course]\nrepository = '{address}'")
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        stamp.repository(file)
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch) -> list[list[str]]:
+    """An empty folder, and what the set-up cell has run there."""
+    ran: list[list[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.run", lambda command, **_: ran.append(command[3:]))
+    return ran
+
+
+@pytest.mark.parametrize("address", ["", GITHUB])
+def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, commands, address):
+    source = stamp.setup_source(address)
+    assert len(source.splitlines()) <= 17
+    exec(compile(source, "setup", "exec"), {})
+    assert not list(tmp_path.iterdir()) and not commands
+
+
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize("absent", [["rouge-score"], ["pyarrow", "scipy"], []])
+def test_the_setup_cell_asks_for_all_that_is_missing_and_for_nothing_else(commands, monkeypatch, absent, here):
+    """Colab's matplotlib 3.10.0 is older than asked for; naming it to pip ended in "conflicting dependencies".
+
+    And the course may be here while what it needs is not: where the network failed between the two.
+    """
+    if not here:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda name: [] if name in absent else [name])
+    exec(stamp.setup_source(GITHUB), {})
+    if not here:
+        assert commands.pop(0) == ["install", "-q", "--no-deps", f"git+{GITHUB}", "d2l==1.0.3"]
+    asked = [[need.split(">=")[0] for need in command] for command in commands]
+    quiet = ["install", "-q", "--no-warn-conflicts", "-c", "already_here.txt"]
+    assert asked == ([["list", "--format=freeze"], [*quiet, *absent]] if absent else [])
+
+
+def test_the_setup_cell_says_what_to_do_elsewhere(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="make lab"):
+        exec(stamp.setup_source(""), {})
+
+
+# ---- folds
+
+
+def drawing_lesson():
+    """A lesson that draws, prints source, shows a control, and keeps in a drawing cell what a later cell needs."""
+    picture = [*figure(), new_output("display_data", {"text/html": "<p>One red pixel.</p>"})]
+    outputs = {
+        "axes = 1\nFigure()": picture,
+        "import inspect\n\nprint(inspect.getsource(f))": printed("def f():\n    pass\n"),
+        "rows = [2]\nFigure()": picture,
+        "for axes in rows:\n    print(axes)": printed("2\n"),
+        "Figure(), print(1)": [*picture, *printed("1\n")],
+        "def draw():\n    return rows": [],
+        "x = 3": [],
+        "mask_control()": picture,
+    }
+    book = notebook(markdown("# A lesson"), *map(code, outputs), markdown("## Deeper: more", "deeper"))
+    for cell, shown in zip(book.cells[1:], outputs.values(), strict=False):
+        cell.outputs = shown
+    book.cells[-2].id = "control-mask"
+    return book
+
+
+def test_drawings_and_printed_source_are_folded_under_a_title_and_what_others_need_stays_open():
+    book = drawing_lesson()
+    wrong = [f"cell {place} is to be folded: `make stamp` does it" for place in (2, 3, 10)]
+    assert list(folds.fold_findings(PATH, book)) == wrong
+    folds.fold(book)
+    titles = [c.source.split("\n")[0] for c in book.cells if "cellView" in c.metadata]
+    assert titles == ["# @title Drawing", "# @title Source of the package"]
+    assert book.cells[1].source == "# @title Drawing\naxes = 1\nFigure()"
+    assert book.cells[1].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
+    assert book.cells[-1].metadata["jp-MarkdownHeadingCollapsed"] is True
+    again = deepcopy(book)
+    folds.fold(again)
+    assert again == book and list(folds.fold_findings(PATH, book)) == []
+
+
+def test_what_is_folded_and_should_not_be_is_opened_again():
+    book = drawing_lesson()
+    folds.fold(book)
+    book.cells[1].outputs = printed("2\n")
+    book.cells[2].metadata["jupyter"]["outputs_hidden"] = False
+    assert list(folds.fold_findings(PATH, book)) == ["cell 2 is to be open: `make stamp` does it"]
+    folds.fold(book)
+    assert book.cells[1].source == "axes = 1\nFigure()" and book.cells[1].metadata == {}
+    assert book.cells[2].metadata["jupyter"] == {"outputs_hidden": False, "source_hidden": True}
+
+
+@pytest.mark.parametrize(
+    ("source", "outputs", "tags", "folded"),
+    [
+        ("# @title Ten helpers\nx = 1", [], [], "# @title Ten helpers\nx = 1"),
+        ("# @title A pixel\nFigure()", figure(), [], "# @title A pixel\nFigure()"),
+        (
+            "# @title Drawing\nFigure()",
+            figure(),
+            ["guess"],
+            "# @title Drawing: guess first, then run this cell\nFigure()",
+        ),
+        ("# @title Drawing: guess first, then run this cell\nFigure()", figure(), [], "# @title Drawing\nFigure()"),
+    ],
+)
+def test_a_title_by_hand_stays_and_one_of_ours_follows_the_tags(source, outputs, tags, folded):
+    book = notebook(code(source, *tags))
+    book.cells[0].outputs = outputs
+    folds.fold(book)
+    assert book.cells[0].source == folded and "cellView" in book.cells[0].metadata
+
+
+# ---- references
+
+
+@pytest.fixture
+def course(tmp_path):
+    first = ["# First\n\n## 1. Start", "## 2. `Keys` and *more*"]
+    second = [
+        "# Second\n\n## 1. New words<!-- was: old-words -->",
+        "## Deeper: what $h$ heads cost<!-- was: 4-price -->",
+    ]
+    for name, texts in (("01_first", first), ("02_second", second)):
+        write(tmp_path / f"{name}.ipynb", notebook(*map(markdown, texts)))
+    return tmp_path
+
+
+COST = "“what $h$ heads cost”"
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("[lesson 07](07_first.ipynb)", "[lesson 01](01_first.ipynb)"),
+        (
+            "[lesson 01, section 9](01_first.ipynb#9-keys-and-more)",
+            "[lesson 01, section 2](01_first.ipynb#2-keys-and-more)",
+        ),
+        ("[x](../notebooks/01_first.ipynb#keys-and-more)", "[x](../notebooks/01_first.ipynb#2-keys-and-more)"),
+        ("[05, section 3](05_second.ipynb#3-old-words)", "[02, section 1](02_second.ipynb#1-new-words)"),
+        ("[section 7](#7-new-words)", "[section 1](#1-new-words)"),
+        ("[section 4](#4-price)", f"[{COST}](#deeper-what-h-heads-cost)"),
+        ("[Price](#deeper-price)", "[what $h$ heads cost](#deeper-what-h-heads-cost)"),
+        ("[what $h$ heads cost](#deeper-what-h-heads-cost)", None),
+        ("[02, section 6](02_second.ipynb#6-price)", f"[02, {COST}](02_second.ipynb#deeper-what-h-heads-cost)"),
+        (
+            "[lesson 05, “it”](05_second.ipynb#deeper-price)",
+            f"[lesson 02, {COST}](02_second.ipynb#deeper-what-h-heads-cost)",
+        ),
+        ("[the “new words”](#deeper-new-words)", "[the section 1](#1-new-words)"),
+        ("[gone](01_first.ipynb#3-gone) `[lesson 07](07_first.ipynb)` [a](https://a.org#b)", None),
+    ],
+)
+def test_links_get_the_numbers_of_today(course, written, right):
+    path = course / "02_second.ipynb"
+    assert references.renumber(written, path, course) == (right or written)
+    assert bool(list(references.stale_links(written, path, course))) == (right is not None)
+    assert list(references.stale_links(right or written, path, course)) == []
+
+
+def test_a_section_that_is_not_there_is_named(course):
+    texts = ("# T\n\n## 1 A\n\n## 2 B", "See section 2, and section 5.4 of the paper.", "See section 3.")
+    [finding] = references.link_findings(course / "01_first.ipynb", notebook(*map(markdown, texts)))
+    assert "markdown cell 3" in finding and "no section 3 in this lesson" in finding

@@ -1,0 +1,68 @@
+"""A reader's eyes and hands on a control: what it shows, what it says, and its knobs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.show.controls import LAPTOP, PHONE
+
+on_both_screens = pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+on_both_screens_and_schemes = pytest.mark.parametrize(
+    ("viewport", "scheme"), [(LAPTOP, "light"), (PHONE, "dark")], ids=["laptop", "phone"]
+)
+
+
+def shown(root: Any) -> dict[str, Any]:
+    """What it has computed."""
+    return root.evaluate("root => root.shown")
+
+
+def words(root: Any) -> str:
+    return root.locator(".tfm-words").inner_text()
+
+
+def pick(root: Any, label: object) -> None:
+    """One of a few choices, by its label."""
+    root.get_by_label(str(label), exact=True).check(force=True)
+
+
+def slide(root: Any, *places: int) -> dict[str, Any]:
+    """Move each slider to its place; what is shown then."""
+    for slider, place in zip(root.locator("input[type=range]").all(), places, strict=True):
+        slider.fill(str(place))
+    return shown(root)
+
+
+def type_story(root: Any, text: str) -> None:
+    root.locator("textarea").fill(text)
+
+
+def drag(root: Any, start: tuple[float, float], *path: tuple[float, float]) -> None:
+    """Press the mouse at a place of the page, move it over others, and let it go."""
+    mouse = root.page.mouse
+    mouse.move(*start)
+    mouse.down()
+    for place in path:
+        mouse.move(*place, steps=4)
+    mouse.up()
+
+
+def violations(page: Any, **options: Any) -> list[tuple[str, str, str]]:
+    """What axe-core finds on a page that keeps people from reading: rule, what helps, and the element as HTML."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    return [(one["id"], one["help"], node["html"][:200]) for one in found for node in one["nodes"]]
+
+
+def is_wider_than(page: Any, viewport: dict) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth") > viewport["width"]
+
+
+def pictures(tmp_path: Path) -> Path:
+    """Where pictures and tables of times go: the folder that SCREENSHOTS names, or one that the test throws away."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,191 @@
+"""What controls say where no script runs, what a notebook stores of them, and what they refuse."""
+
+import base64
+
+import pytest
+import torch
+
+from tests.ask.test_quiz import bundles
+from tests.nbclaims import outputs
+from tests.pages.browser.test_curve import Run
+from tests.show.controls import CONTROLS, MASKED
+from tfm_lib.ask.quiz import filled_in
+from tfm_lib.lessons import LESSONS
+from tfm_lib.masks import causal_mask
+from tfm_lib.model import TransformerConfig
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.architecture_control import architecture_control
+from tfm_lib.show.beam_control import beam_control
+from tfm_lib.show.cache_control import cache_control
+from tfm_lib.show.heads_control import STORY, heads_control
+from tfm_lib.show.live import ON_PAGES, VIEW, caption
+from tfm_lib.show.live_curve import MOST_POINTS, live_curve
+from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.model_boxes import boxes
+from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
+from tfm_lib.show.summarizer_controls import decoding_control
+from tfm_lib.show.swap_attention import swap_attention
+from tfm_lib.writing.tracing import record_attention
+
+OF_A_STORY = (architecture_control, beam_control, cache_control, decoding_control)
+
+
+@pytest.mark.parametrize("make", CONTROLS.values(), ids=list(CONTROLS))
+def test_the_stored_form_is_the_picture_with_its_words_and_no_view(make):
+    live = make()
+    [shown] = bundles(live)
+    assert set(shown.data) == {"image/png", "text/plain", ON_PAGES, VIEW}
+    stored, words = outputs.clean([shown])
+    assert set(stored.data) == {"image/png", "text/plain", ON_PAGES}
+    assert words.data == {"text/html": caption(repr(live))}
+    assert stored.metadata["image/png"]["alt"] == stored.data["text/plain"] == repr(live)
+    assert base64.b64decode(stored.data["image/png"]) == live.data["image/png"]
+
+
+def test_the_stored_form_of_a_curve_is_a_line_of_text():
+    curve = live_curve(25)
+    curve(Run(2.0, 1.0))
+    [shown] = bundles(curve)
+    [stored] = outputs.clean([shown])
+    words = "The learning curve of 25 steps. Run this cell and the training to watch it grow."
+    assert stored.data == {"text/plain": words}
+
+
+@pytest.mark.parametrize("steps", [1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7])
+def test_a_long_run_sends_few_points_and_always_first_lowest_and_last(steps):
+    curve = live_curve(steps)
+    losses = [1 / (1 + step) for step in range(steps)]
+    losses[steps // 2] = -1.0
+    curve(Run(*losses))
+    data = curve.widget.data
+    assert steps / 2 <= len(data["points"]) <= steps if steps <= MOST_POINTS else len(data["points"]) <= MOST_POINTS
+    assert data["points"][-1] == (steps, pytest.approx(losses[-1], abs=1e-6))
+    assert data["lowest"] == (steps // 2 + 1, -1.0) and data["first"][0] == 1
+    assert data["steps"] == steps
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: softmax_temperature(num_keys=1), r"num_keys must lie in 2\.\.16.*got 1"),
+        (lambda: softmax_temperature(num_keys=17), "got 17"),
+        (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
+        (lambda: query_among_keys({str(n): (1, 2) for n in range(11)}), "keys must be 2 to 10 names"),
+        (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),
+        (lambda: query_among_keys({"a": (1, 2), "b": (float("nan"), 0)}), "two numbers from -4 to 4"),
+        (lambda: query_among_keys({"a": (1, 2, 3), "b": (1, 2, 3)}), "two numbers"),
+        (lambda: live_curve(0), "steps must be at least 1, got 0; give those of the recipe"),
+        (lambda: mask_control(torch.zeros(2, 3), ["a", "b"]), r"shape \(2, 3\); wanted \(T, S\) with T = S"),
+        (lambda: mask_control(torch.zeros(11, 11), list("abcdefghijk")), "at most 10 words"),
+        (lambda: mask_control(torch.zeros(1, 2, 2), ["a", "b"]), r"scores has shape \(1, 2, 2\)"),
+        (lambda: mask_control(torch.zeros(2, 2), ["a"]), "words has 1 labels; wanted a list of 2"),
+        (lambda: mask_control(torch.full((2, 2), -torch.inf), ["a", "b"]), "scores holds nan or infinite values"),
+        (lambda: heads_control(*newsroom_model(), ""), "story has 0 tokens; wanted 1 to 24"),
+        (lambda: heads_control(*newsroom_model(), "fire " * 25), "story has 25 tokens; wanted 1 to 24.*a sentence"),
+        (lambda: architecture_control(*newsroom_model(), opened="encoder.layers.2"), "opened is .*: encoder.embedding"),
+        (lambda: swap_attention("fire " * 80), "story has 80 tokens; the model reads 1 to 72"),
+        (lambda: decoding_control(*newsroom_model(), written="fire " * 24), "written has 24 tokens; .* at most 24"),
+        *(
+            (lambda make=make: make(*newsroom_model(), " "), "story has 0 tokens; the model reads 1 to 72")
+            for make in OF_A_STORY
+        ),
+        *((lambda make=make: make(*newsroom_model(), "fire " * 73), "story has 73 tokens") for make in OF_A_STORY),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_model_that_copies_has_no_boxes():
+    with pytest.raises(TypeError, match="CopyingTransformer, whose pointer has no box"):
+        architecture_control(*newsroom_model(copying=True))
+
+
+def test_the_query_says_its_numbers_by_hand():
+    # Dot products with (1, 1.5) over the root of 2: 1 and -1 in the ratio of e^(2 / 1.41) to 1.
+    live = query_among_keys({"a": (1, 0), "b": (-1, 0)})
+    assert repr(live) == (
+        "The query (1.00, 1.50) gives the weight 0.80 to “a” and 0.20 to “b”; the least goes to “b”, 0.20. The mixture "
+        "of all keys lies at (0.61, 0.00). The score is the dot product / √2."
+    )
+
+
+def test_boxes_say_what_is_opened_and_where_its_largest_number_stands():
+    live = architecture_control(*newsroom_model(), opened="decoder.layers.1.cross_attention")
+    assert repr(live) == (
+        "Decoder, layer 1: Cross-attention. How much each word looks at each word of the story. At “in”, position 5, "
+        "the mean of the heads gives “bergen”, position 6, the weight 0.82."
+    )
+    assert live.data[ON_PAGES]["weights"] == ["newsroom"]
+
+
+def test_vectors_grow_from_layer_to_layer_until_the_last_norm_as_lesson_05_says():
+    model, vocabulary = newsroom_model()
+    encoder = [box.name for box in boxes(model.config)["encoder"] if box.role in ("positions", "norm", "encoder")]
+    texts = [repr(architecture_control(model, vocabulary, opened=name)) for name in encoder]
+    *growing, memory = [float(words.split("A vector is ")[1].split()[0]) for words in texts]
+    assert growing == sorted(growing) and growing[-1] > 1.5 * growing[0] and memory < growing[0]
+
+
+def test_each_side_has_its_boxes_from_the_bottom_to_the_top():
+    sizes = {"vocab_size": 9, "d_model": 8, "num_heads": 2, "d_ff": 8}
+    columns = boxes(TransformerConfig(**sizes, num_encoder_layers=1, num_decoder_layers=3))
+    assert [box.label for box in columns["encoder"]] == [
+        *("Embedding", "Positions", "Self-attention", "Add & Norm", "Feed-forward", "Add & Norm", "Memory")
+    ]
+    labels = [box.label for box in columns["decoder"]]
+    assert labels[2:8] == labels[8:14] == labels[14:20] and labels[-3:] == ["Norm", "Linear", "Softmax"]
+    lessons = {lesson.name for lesson in LESSONS}
+    assert {box.lesson for column in columns.values() for box in column} <= lessons
+
+
+def test_words_name_each_heads_favorite_and_that_of_the_mean():
+    model, vocabulary = newsroom_model()
+    src = torch.tensor([vocabulary.encode(STORY)])
+    with record_attention(model) as maps:
+        model.encode(src)
+    weights, words = maps["encoder.layers.0.self_attention"][0, :, 4], vocabulary.pieces(src[0])  # (H, S)
+    favorites = [f"“{words[row.argmax()]}” ({row.max():.2f})" for row in weights]
+    mean = weights.mean(0)
+    assert repr(heads_control(model, vocabulary)) == (
+        f"“houses” asks in layer 0. Favorites of heads 0 to 7: {', '.join(favorites)}. Different ones: "
+        f"{weights.argmax(-1).unique().numel()}. The mean of all heads gives its most, {mean.max():.2f}, to "
+        f"“{words[mean.argmax()]}”."
+    )
+    assert mean.max() < weights.max(-1).values.mean() - 0.1  # what the mean hides
+
+
+def test_a_word_that_occurs_twice_is_named_with_its_position():
+    assert "“fire” (0)" in repr(heads_control(*newsroom_model(), "Fire fire fire"))
+
+
+def test_a_mask_says_who_is_seen():
+    # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
+    assert repr(mask_control(torch.zeros(4, 4), list("abcd"))) == (
+        "Valid length 3, causal: 9 of 16 pairs may attend. The last query, “d”, sees 3 keys and looks at all of them "
+        "alike, with weight 0.33 each. Hidden keys get exactly 0."
+    )
+    assert repr(mask_control(torch.zeros(2, 2), list("ab"))).endswith(
+        "“b”, sees 1 key and looks at nothing but “a”, with weight 1.00. Hidden keys get exactly 0."
+    )
+    assert repr(mask_control(torch.zeros(1, 1), ["a"])).startswith("Causal: 1 of 1 pairs may attend.")
+    two_alike = torch.tensor([0.0, 1, 0, 1, 9]).expand(5, 5)
+    assert "looks most at “b” and “d”, with weight 0.37 each." in repr(mask_control(two_alike, list("abcde")))
+
+
+def test_a_mask_weighs_what_is_left_as_the_lesson_does():
+    words = ["heavy", "rain", "flooded", "the", "old", "bridge"]
+    weights = MASKED.masked_fill(~(causal_mask(6)[0, 0] & (torch.arange(6) < 5)), -torch.inf).softmax(-1)[-1]
+    text = repr(mask_control(MASKED, words))
+    assert f"looks most at “{words[int(weights.argmax())]}”, with weight {weights.max():.2f}" in text
+
+
+def test_pages_get_the_scores_and_the_words_as_they_are_called():
+    live = mask_control(MASKED, ["rain", "rain", "on", "the", "old", "bridge"])
+    about = filled_in(live.data[ON_PAGES])
+    assert about["name"] == "maskControl" and about["weights"] == [] and about["data"]["length"] == 5
+    assert torch.allclose(torch.tensor(about["data"]["scores"]), MASKED, atol=1e-6)
+    assert about["data"]["labels"][:2] == ["rain", "rain"]
+    assert about["data"]["names"][:2] == ["“rain” (0)", "“rain” (1)"]
+    assert live.data["image/png"] == mask_control(MASKED, about["data"]["labels"]).data["image/png"]

@@ -1,0 +1,41 @@
+"""How outputs are read and compared: the scores in what a model returns, how far two of them are apart."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def scores(out: Any, vocab_size: int) -> Tensor:
+    """The logits in what a model returns: a tensor, the first one with an axis of vocab_size, or `.logits`."""
+    out = getattr(out, "logits", out)
+    if isinstance(out, Tensor):
+        return out
+    parts = list(out.values()) if isinstance(out, dict) else list(out) if isinstance(out, tuple | list) else []
+    tensors = [part for part in parts if isinstance(part, Tensor) and part.dim() > 1]
+    if not tensors:
+        raise TypeError(f"no tensor in what it returned, a {type(out).__name__}")
+    return next((part for part in tensors if vocab_size in part.shape), tensors[0])
+
+
+def as_list(row: Any) -> list[Any]:
+    """A row of ids, or of candidates, that a model wrote, without tensors."""
+    return row.tolist() if isinstance(row, Tensor) else list(row)
+
+
+def short(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:140]}{'…' * (len(text) > 140)}" if text else type(error).__name__
+
+
+def spread(logits: Tensor) -> float:
+    """How far the scores lie apart: what a difference is measured against."""
+    finite = logits[torch.isfinite(logits)]
+    return max(float(finite.std()), 1e-12) if finite.numel() > 1 else 1.0
+
+
+def gap(a: Tensor, b: Tensor) -> Tensor:
+    """For each position the largest difference of its scores, (B, T, V) -> (B, T); NaN beside NaN is none."""
+    same = (a == b) | (a.isnan() & b.isnan())
+    return torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=torch.inf)).amax(-1)

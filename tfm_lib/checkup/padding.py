@@ -1,0 +1,130 @@
+"""Padding behind a text must change nothing, in the source and in the target."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from tfm_lib.checkup.measures import gap, spread
+from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import AttentionWatch, along, culprit, differs
+
+WORDS = 5  # of a source, before its padding
+
+
+def padding(subject: Subject) -> Iterator[Finding]:
+    """Put padding behind a text, and see whether anything changes."""
+    if subject.pad_id is None:
+        raise ValueError("without pad_id there is no padding")
+    if subject.two or subject.kind == "encoder-only":
+        yield from _source_padding(subject)
+    if subject.kind != "encoder-only":
+        yield from _target_padding(subject)
+
+
+def _padded(subject: Subject, ids: Tensor, length: int) -> Tensor:
+    return torch.cat([ids, torch.full((len(ids), length - ids.shape[1]), subject.pad_id or 0)], 1)
+
+
+def _inputs(subject: Subject, source: Tensor) -> tuple[Tensor, ...]:
+    """What the model is given to read this source."""
+    return (subject.ids(TARGET), source) if subject.two else (source,)
+
+
+def _source_padding(subject: Subject) -> Iterator[Finding]:
+    words = subject.ids(WORDS, seed=2)
+
+    def run(ids: Tensor) -> Tensor:
+        return subject(*_inputs(subject, ids))[:, : None if subject.two else WORDS]
+
+    alone, padded = run(words), run(_padded(subject, words, SOURCE))
+    size = subject.leak * spread(padded if alone.isnan().any() else alone)
+    dead = []
+    for j in range(WORDS):
+        moved = gap(padded, run(_padded(subject, subject.changed(words, j), SOURCE)))
+        if not subject.two:
+            moved[:, j] = 0  # its own scores are not what is asked
+        dead.append(bool(moved.max() <= subject.silence * spread(padded)))
+    text = f"{WORDS} words and {SOURCE - WORDS} times pad_id"
+    if all(dead):
+        if not subject.two or not _ignored(subject):
+            yield Finding.of("padding.inverted", f"in a source of {text}, changing any word changes nothing.")
+    elif any(dead):
+        yield Finding.of("padding.misplaced", f"in a source of {text}, the word at {dead.index(True)} has no effect.")
+    elif padded.isnan().any() and not alone.isnan().any():
+        yield Finding.of("output.nan", f"a source of {text} gave NaN, and the {WORDS} words alone did not.")
+    else:
+        if bool(gap(alone, padded).max() > size):
+            code, where = _seen_padding(subject, words)
+            seen = f"the scores with {text} differ from those with the {WORDS} words alone by {_size(alone, padded)}."
+            yield Finding.of(code, seen, where)
+        yield from _empty_row(subject, words)
+
+
+def _size(a: Tensor, b: Tensor) -> str:
+    return f"{float(gap(a, b).max()) / spread(a):.2g} of their spread"
+
+
+def _ignored(subject: Subject) -> bool:
+    a, b = (subject(subject.ids(TARGET), subject.ids(SOURCE, seed=seed)) for seed in (4, 5))
+    return not bool(gap(a, b).max() > subject.silence * spread(a))
+
+
+def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
+    """Which of the mistakes shows padding, and the part where words first differ."""
+    padded = _padded(subject, words, SOURCE)
+    a, b = (subject.trace(*_inputs(subject, ids))[0] for ids in (words, padded))
+    name, _ = culprit(a, b, (WORDS, SOURCE), slice(0, WORDS), subject.leak)
+    pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
+    sides = [[along(x, n, slice(0, WORDS)) for x, n in zip(pair, (WORDS, SOURCE), strict=True)] for pair in pairs]
+    code = "padding.source"
+    if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
+        name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
+        code = "padding.cross" if subject.two else code
+    return "padding.query_rows" if _query_rows(subject, padded) else code, name
+
+
+def _query_rows(subject: Subject, padded: Tensor) -> bool:
+    """Whether padding's own rows of weights are flat, and words look at padding."""
+    with AttentionWatch() as watch:
+        subject(*_inputs(subject, padded), grad=True)
+    for weights in watch.weights:
+        if weights.shape[-2:] == (SOURCE, SOURCE):
+            rows, words = weights[..., WORDS:, :], weights[..., :WORDS, :]
+            flat = rows.isnan().all() or (rows.amax() - rows.amin() < 1e-6)
+            uneven = words.amax() - words.amin() > 1e-6
+            if flat and uneven and bool((words[..., WORDS:] > 1e-6).any()):
+                return True
+    return False
+
+
+def _empty_row(subject: Subject, words: Tensor) -> Iterator[Finding]:
+    padded, nothing = _padded(subject, words, SOURCE), _padded(subject, words[:, :0], SOURCE)
+    if subject.two and subject(subject.ids(TARGET).expand(2, -1), torch.cat([padded, nothing]))[1].isnan().any():
+        yield Finding.of("padding.empty_row", "a source of nothing but pad_id gave NaN.")
+
+
+def _target_padding(subject: Subject) -> Iterator[Finding]:
+    real = 4
+    plain = words = subject.ids(real, seed=2)
+    if subject.start_id is not None:
+        words = words.clone()
+        words[:, 0] = subject.start_id
+    alone, padded = subject(words), subject(_padded(subject, words, TARGET))
+    if subject.start_id == subject.pad_id:
+        later = slice(1, None)
+        changed, moved = subject(subject.changed(words, later)), subject(subject.changed(plain, later))
+        guarded = gap(subject(plain), moved)[0, 0] <= subject.leak * spread(moved)
+        leaks = gap(alone, changed)[0, 0] > subject.leak * spread(moved)
+        if alone.isnan().any() or (leaks and guarded):
+            what = "NaN" if alone.isnan().any() else "scores at 0 that depend on later tokens"
+            yield Finding.of("padding.start", f"a target that begins with start_id = pad_id gave {what}.")
+            return
+    if padded.isnan().any() and not alone.isnan().any():
+        yield Finding.of("padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN.")
+    elif subject.apart(alone, padded[:, :real]):
+        longer = subject.ids(TARGET, seed=2)
+        if not subject.apart(subject(longer)[:, :real], subject(longer[:, :real])):  # else the future leaks anyway
+            seen = f"the scores at {real} tokens change by {_size(alone, padded[:, :real])} when padding follows."
+            yield Finding.of("padding.target", seen)
