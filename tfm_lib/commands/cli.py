@@ -15,7 +15,7 @@ from typer import Argument, Option
 from tfm_lib.commands import course
 from tfm_lib.commands.export import export
 from tfm_lib.commands.lab import FOLDER, MY_LESSONS, lab, reset, student
-from tfm_lib.commands.options import integer
+from tfm_lib.commands.options import expanded, integer
 from tfm_lib.commands.train import train
 from tfm_lib.commands.write import write
 from tfm_lib.errors import BY_MAKE, CourseError
@@ -23,14 +23,16 @@ from tfm_lib.errors import BY_MAKE, CourseError
 UsageError: Any = typer.BadParameter.__bases__[0]  # it has no public name that every version of typer knows
 
 
-def progress(dir: Annotated[Path, Option(help="where they were done", show_default="my_lessons")] = MY_LESSONS) -> None:
+def progress(
+    dir: Annotated[Path, Option(parser=expanded, help="where they were done", show_default="my_lessons")] = MY_LESSONS,
+) -> None:
     """How far you are in each lesson."""
     from tfm_lib.ask.progress import progress
 
     progress(dir)
 
 
-def flashcards(out: Annotated[Path, Option(help="where to")] = Path("flashcards.apkg")) -> None:
+def flashcards(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path("flashcards.apkg")) -> None:
     """The questions of all lessons as a deck for Anki."""
     from tfm_lib.ask.flashcards import write_deck
     from tfm_lib.ask.questions import read_course

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from tfm_lib.commands.options import Fields, Seed
+from tfm_lib.commands.options import Fields, Seed, expanded, names
 from tfm_lib.errors import CourseError, option
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
@@ -18,10 +18,10 @@ Learned = Annotated[Literal["newsroom"] | None, Option(help="what a copying mode
 
 def export(
     model: Annotated[str | None, Option(help="as for write", show_default="the newest run")] = None,
-    out: Annotated[Path | None, Option(help="the folder", show_default="exported/NAME")] = None,
+    out: Annotated[Path | None, Option(parser=expanded, help="the folder", show_default="exported/NAME")] = None,
     head: Head = None,
     task: Learned = None,
-    data: Annotated[Path | None, Option(help="or the file that it learned from")] = None,
+    data: Annotated[Path | None, Option(parser=expanded, help="or the file that it learned from")] = None,
     fields: Fields = "article,summary",
     seed: Seed = 0,
 ) -> None:
@@ -66,7 +66,7 @@ def _without_head(
             f"what {option('head', 0)} costs is measured on the development set: say which pairs it learned from, "
             f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
         )
-    learned = tasks.choose(task, data, seed, copying=True, fields=fields.split(","))
+    learned = tasks.choose(task, data, seed, copying=True, fields=names(fields))
     rest = pretrained.without_head(model, vocabulary)
     scores = [100 * results.development_score(learned, *both, rules) for both in (rest, (model, vocabulary))]
     return checkpoint._replace(model=rest[0], vocabulary=rest[1]), (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from tfm_lib.commands.copies import as_file, learners_copy
-from tfm_lib.commands.options import PATIENT
+from tfm_lib.commands.options import PATIENT, expanded
 from tfm_lib.errors import CourseError, option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
@@ -98,7 +98,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def lab(
-    dir: Annotated[Path | None, Option(help="authors give notebooks", show_default="my_lessons")] = None,
+    dir: Annotated[
+        Path | None, Option(parser=expanded, help="authors give notebooks", show_default="my_lessons")
+    ] = None,
     jupyter: Annotated[list[str] | None, Argument(help="options for JupyterLab, after --")] = None,
 ) -> None:
     """Open the lessons in JupyterLab."""
@@ -142,7 +144,7 @@ def _has_browser() -> bool:
     return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
-def student(out: Annotated[Path, Option(help="where to")] = Path("student_lessons")) -> None:
+def student(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path("student_lessons")) -> None:
     """The lessons without solutions, to hand out."""
     removed = without_solutions(FOLDER, out)
     print(f"The lessons without their {removed} solutions are in {out}")

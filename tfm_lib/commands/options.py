@@ -1,7 +1,9 @@
 """What the options of the command line read, and refuse in words."""
 
+import csv
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 from typer import BadParameter, Option
@@ -22,12 +24,22 @@ def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
     return number
 
 
+def names(fields: str) -> list[str]:
+    """The names of fields, which commas part; one that holds a comma stands in double quotes."""
+    [row] = csv.reader([fields], skipinitialspace=True) if fields else [[""]]
+    return [name.strip() for name in row]
+
+
 def two_names(text: str) -> str:
     """Reads the names of two fields."""
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or not all(names):
+    if len(names(text)) != 2 or not all(names(text)):
         raise BadParameter(f"wants the names of two fields, such as body,subject, got {text}")
-    return ",".join(names)
+    return text
+
+
+def expanded(text: object) -> Path:
+    """Reads a path, where ~ is the home folder: not every shell says so behind a sign of equality."""
+    return Path(str(text)).expanduser()
 
 
 def positive(value: object) -> float:

@@ -89,18 +89,19 @@ def choose(
     steps: int | None = None,
     copying: bool | None = None,
     fields: Sequence[str] = Pair._fields,
+    **reading: Any,
 ) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
     copying: unless it is given, pairs of a file are learned with copying, and all else without.
-    fields: how article and summary are called in the file.
+    fields: how article and summary are called in the file; reading: as of `read_splits`.
     Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
     """
     if data is not None and name is not None:
         raise CourseError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
     if data is not None:
-        task = pairs_of_file(data, seed, copying is not False, fields)
+        task = pairs_of_file(data, seed, copying is not False, fields, **reading)
         return task if steps is None else task.of_steps(steps)
     if steps is not None:
         raise CourseError(
@@ -152,9 +153,11 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     )
 
 
-def pairs_of_file(data: Path, seed: int, copying: bool = True, fields: Sequence[str] = Pair._fields) -> Task:
-    """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores."""
-    splits = read_splits(data, seed, fields)
+def pairs_of_file(
+    data: Path, seed: int, copying: bool = True, fields: Sequence[str] = Pair._fields, **reading: Any
+) -> Task:
+    """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores; reading: as of `read_splits`."""
+    splits = read_splits(data, seed, fields, **reading)
     return Task(
         # Other pairs are another run, whatever their file is called.
         name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from tfm_lib.commands.options import PATIENT, Fields, Seed, integer, positive
+from tfm_lib.commands.options import PATIENT, Fields, Seed, expanded, integer, names, positive
 from tfm_lib.errors import CourseError, option
 
 Name = Annotated[Literal["ten_pairs", "newsroom"] | None, Option(help="to learn without a file; or else ten_pairs")]
@@ -25,8 +25,9 @@ Published = Annotated[str | None, Option(help="to go on with, a folder or a name
 
 def train(
     task: Name = None,
-    data: Annotated[Path | None, Option(help="JSONL, JSONL.gz, CSV, TSV or Parquet, or a folder")] = None,
+    data: Annotated[Path | None, Option(parser=expanded, help="JSON lines, CSV, TSV, Parquet, or a folder")] = None,
     fields: Fields = "article,summary",
+    skip: Annotated[bool, Option("--skip", help="leave out rows of the file that are no pairs")] = False,
     minutes: Minutes = None,
     steps: Annotated[int | None, Option(parser=integer(1), help="of training on a file, instead of minutes")] = None,
     copy: Copy = None,
@@ -50,12 +51,26 @@ def train(
         )
     os.environ.setdefault(*PATIENT)
     from tfm_lib.commands import runs, tasks, tuning
+    from tfm_lib.learning.team import works_together
 
-    chosen = tasks.choose(task, data, seed, steps, None if copy is None else copy == "1", fields.split(","))
+    chosen = tasks.choose(
+        task,
+        data,
+        seed,
+        steps,
+        None if copy is None else copy == "1",
+        names(fields),
+        skip=skip,
+        say=_silent if works_together() else print,
+    )
     if model is not None:
         chosen = tuning.tuned(chosen, model)
     run = partial(runs.run, chosen, device, minutes, resume, replace, ship)
     _together(run, workers, runs.checkpoint_of(chosen), resume)
+
+
+def _silent(line: str) -> None:
+    """Who has started the workers has said it."""
 
 
 def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:

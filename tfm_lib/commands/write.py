@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from tfm_lib.commands.options import integer
+from tfm_lib.commands.options import integer, names
 from tfm_lib.errors import CourseError
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
+    from tfm_lib.data.texts import Texts
     from tfm_lib.pretrained.summarizer import Candidate, Summarizer
 
 
 def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
-    file: Annotated[str | None, Option(help="a text per line, or JSONL with article; - is standard input")] = None,
+    file: Annotated[str | None, Option(help="a text per line, or what train reads; - is standard input")] = None,
+    fields: Annotated[str, Option(help="what the file calls the text; of two names, the first")] = "article",
     model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
     beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
@@ -36,7 +38,9 @@ def write(
         raise CourseError("a text and a file are two things to summarize; give one of them")
     if text is None and file is None and sys.stdin.isatty():
         raise CourseError("what to summarize? make write TEXT='...' or FILE=texts.txt; without make, --text or --file")
-    name, lines = open_texts(file or "-") if text is None else ("the text", iter([check_text(text)]))
+    name, texts = "the text", iter([("", check_text(text))]) if text is not None else iter(())
+    if text is None:
+        name, texts = open_texts(file or "-", names(fields)[0])
     summarizer = Summarizer.load(model)
     _say(f"Model: {summarizer.name}")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -44,8 +48,8 @@ def write(
     at_once = 1 if name == "standard input" and sys.stdin.isatty() else ROWS  # who types waits for an answer
     number, failed = 0, False
     try:
-        for number, line, candidates in _answers(summarizer, lines, at_once, count, beams):
-            where, first = (name, []) if text is not None else (f"{name}, line {number}", [str(number)])
+        for number, place, line, candidates in _answers(summarizer, texts, at_once, count, beams):
+            where, first = (f"{name}, {place}", [str(number)]) if place else (name, [])
             if isinstance(line, ValueError):
                 failed = True
                 _say(f"error: {where}: {line}")
@@ -65,14 +69,14 @@ def write(
 
 
 def _answers(
-    summarizer: "Summarizer", lines: Iterator[str | ValueError], at_once: int, count: int, beams: int | None
-) -> Iterator[tuple[int, str | ValueError, "list[Candidate]"]]:
-    """Each line by its number, with its summaries, or none where it is an error; so many lines are written at once."""
-    numbered = enumerate(lines, start=1)
+    summarizer: "Summarizer", texts: "Texts", at_once: int, count: int, beams: int | None
+) -> Iterator[tuple[int, str, str | CourseError, "list[Candidate]"]]:
+    """Each text by number and place, with its summaries, or none where it is an error; so many are written at once."""
+    numbered = enumerate(texts, start=1)
     while batch := list(islice(numbered, at_once)):
-        found = iter(summarizer.candidates([line for _, line in batch if isinstance(line, str)], count, beams))
-        for number, line in batch:
-            yield number, line, next(found) if isinstance(line, str) else []
+        found = iter(summarizer.candidates([text for _, (_, text) in batch if isinstance(text, str)], count, beams))
+        for number, (place, text) in batch:
+            yield number, place, text, next(found) if isinstance(text, str) else []
         sys.stdout.flush()
 
 

@@ -175,8 +175,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table that aren't blank, each after the number of its first line. Raises csv.Error."""
     usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True, skipinitialspace=delimiter != "\t")
+    dialect = {"delimiter": delimiter, "strict": True, "skipinitialspace": delimiter != "\t"}
+    rows = csv.reader(lines, **dialect, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)  # type: ignore[arg-type]
     begin = 1
     try:
         for row in rows:

@@ -10,10 +10,11 @@ from pathlib import Path
 from tfm_lib.data.records import Row, decode, ending_of, field_of, parse_json, read_rows
 from tfm_lib.errors import CourseError
 
+Texts = Iterator[tuple[str, str | CourseError]]  # each after its place: "line 3"
 JSON = re.compile(r"\s*(\{\s*[\"'}]|\[\s*\{)")  # how records begin in JSON, and hardly any text
 
 
-def open_texts(path: str, field: str = "article") -> tuple[str, Iterator[tuple[str, str | CourseError]]]:
+def open_texts(path: str, field: str = "article") -> tuple[str, Texts]:
     """The name of a file, and each of its texts, or the error that names what is wrong with it, after its place.
 
     path: what `read_rows` reads, with this field, or plain text, a text per line; "-" is standard input, whose lines
@@ -49,7 +50,7 @@ def check_text(text: str) -> str | CourseError:
     return text
 
 
-def _of_lines(lines: Iterable[str], field: str) -> Iterator[tuple[str, str | CourseError]]:
+def _of_lines(lines: Iterable[str], field: str) -> Texts:
     """A text per line, or one per JSON object where the first line holds one."""
     lines = iter(lines)
     first = next(lines, None)
@@ -62,7 +63,7 @@ def _of_lines(lines: Iterable[str], field: str) -> Iterator[tuple[str, str | Cou
         yield from ((place, check_text(line)) for place, line in rows)
 
 
-def _of_rows(rows: Iterable[Row], field: str) -> Iterator[tuple[str, str | CourseError]]:
+def _of_rows(rows: Iterable[Row], field: str) -> Texts:
     for place, record in rows:
         try:
             yield place, field_of(record, field, [field])

@@ -59,7 +59,7 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     Raises ValueError, with nothing half loaded, for another model or an altered one; OSError where the hub is away.
     Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
     """
-    folder = Path(name_or_folder)
+    folder = Path(name_or_folder).expanduser()
     if not folder.is_dir():
         folder = _fetch(str(name_or_folder))
     config_file, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")

@@ -118,7 +118,7 @@ def find_checkpoint(run: str | Path | None = None) -> Path:
     runs = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if run is None:
         return runs[-1] if runs else SHIPPED
-    for path in (Path(run), Path(run) / CHECKPOINT):
+    for path in (Path(run).expanduser(), Path(run).expanduser() / CHECKPOINT):
         if path.is_file():
             return path
     if str(run) not in SHIP:
