@@ -13,6 +13,11 @@ def option(name: str, value: object = None) -> str:
     return f"--{name}" if value is None else f"--{name} {value}"
 
 
+def command(name: str) -> str:
+    """A command as one types it."""
+    return f"{'make' if BY_MAKE in os.environ else 'tfm'} {name}"
+
+
 class CourseError(ValueError):
     """What somebody gave can't be used: the message names what came, what was wanted, and a fix.
 

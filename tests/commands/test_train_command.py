@@ -109,7 +109,7 @@ def test_a_file_of_pairs_from_end_to_end(capsys):
     out, err = capsys.readouterr()
     assert "48 pairs; cut for length: 0 articles, 0 summaries" in out
     assert re.search(r"model against (first|most|nearest)[a-z0-9 ]*: ROUGE-L [+-]\d+\.\d, 95 % interval [+-]", out)
-    assert "The test pairs are few: each moves a score by up to 16.7, so that it can say little." in out
+    assert "6 test pairs: each moves a score by up to 16.7, so that they say little." in out
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
     assert len(checkpoints.History.load(folder / "history.json").loss) == 3

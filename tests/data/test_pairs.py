@@ -55,16 +55,20 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", GOOD + b'{"article": "a"', r"a\.jsonl, line 2: not JSON .*one whole JSON object"),
+        (
+            "a.jsonl",
+            GOOD + b'{"article": "a"',
+            r"a\.jsonl: 1 of 2 rows are no pairs.*line 2: not JSON .*one whole JSON object",
+        ),
         ("a.jsonl", GOOD + b"\n" + b'{"article": "a"}', "line 3: the field summary is missing .*article.*add it"),
         (
             "a.jsonl",
             b'{"text": "a", "summary": "b"}',
-            "line 1: the field article is missing .*text, summary.*--fields TEXT,SUMMARY",
+            "line 1: the field article is missing .*text, summary.*--fields text,summary",
         ),
-        ("a.jsonl", GOOD + b'{"article": " ", "summary": "b"}', "line 2: article is empty; fill it or drop"),
+        ("a.jsonl", GOOD + b'{"article": " ", "summary": "b"}', "line 2: article is empty"),
         ("a.jsonl", GOOD + b'{"article": "a", "summary": 7}', "line 2: summary must be a string, got int"),
-        ("a.jsonl", b'{"article": "a", "summary": null}', "line 1: summary must be a string, got NoneType"),
+        ("a.jsonl", b'{"article": "a", "summary": null}', "line 1: summary is null, which means that it is missing"),
         ("a.jsonl", b'["a", "b"]', "line 1: expected an object .*got list"),
         ("a.jsonl", GOOD + '{"article": "\u00e4"}'.encode("latin-1"), "line 2: not UTF-8 .*save the file as UTF-8"),
         ("a.jsonl", b"\n", "no pairs in it; give each pair a line"),
@@ -76,30 +80,38 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.jsonl", rb'{"article": "a", "summary": "\udc00 b"}', r"summary has half of a character \('\\udc00'\)"),
         ("a.jsonl", GOOD + b"[" * 200_000, "line 2: brackets nested too deeply; keep article and summary"),
         ("a.jsonl", b'{"summary": "b", "more": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "line 1: brackets nested"),
-        ("a.jsonl.gz", GOOD, "line 1: broken gzip"),
-        ("a.jsonl.gz", gzip.compress(GOOD * 9, mtime=0)[:-9], "line .*: broken gzip"),
+        ("a.jsonl.gz", GOOD, "broken gzip .it begins otherwise"),
+        ("a.jsonl.gz", gzip.compress(GOOD * 9, mtime=0)[:-9], "broken gzip .*copy the file again"),
         ("a.csv", b"article,summary\n", "no pairs in it"),
-        ("a.csv", b"article,text\na,b\n", "line 2: the field summary is missing"),
-        ("a.csv", b"article,summary\na,b\na,b,c\n", "line 3: not as many cells as the header; quote"),
-        ("a.csv", b"article,summary\na\n", "line 2: not as many cells"),
+        ("a.csv", b"article,text\na,b\n", "line 1: .*name the columns; the field summary is missing"),
+        (
+            "a.csv",
+            b"article,summary\na,b\na,b,c\n",
+            "line 3: 3 cells, and 2 in the header; quote a text that holds commas",
+        ),
+        ("a.csv", b"article,summary\na\n", "line 2: 1 cells, and 2 in the header"),
         ("a.csv", b"article,summary\na,b\na,\n", "line 3: summary is empty"),
-        ("a.csv", b'article,summary\na,b\na,"b\na,b\n', "after line 2: not CSV .*quotes there"),
-        ("a.csv", b'article,summary\na,"b\n', "after line 0: not CSV .*quotes there"),
+        ("a.csv", b'article,summary\na,b\na,"b\na,b\n', "line 3: not CSV .*row that begins there"),
+        ("a.csv", b'article,summary\na,"b\n', "line 2: not CSV .*row that begins there"),
         ("a.csv", b"article,summary\na,\xff\n", "line 2: not UTF-8"),
-        ("a.csv", b"PK\x03\x04\x14", "a zip file, as workbooks of Excel are; save the sheet as CSV, UTF-8"),
+        ("a.csv", b"PK\x03\x04\x14", "a zip file, as workbooks of Excel"),
         (
             "a.csv",
             b"a text that is long enough to be cut off here,b\n1,2\n",
             "there are: a text that is long enough.{,20}…",
         ),
         ("a.parquet", b"PAR1 not really", "not Parquet .*write the file again"),
-        ("a.txt", GOOD, r"unknown ending; give a file that ends in \.jsonl, \.jsonl\.gz, \.csv, \.tsv, \.parquet"),
+        (
+            "a.txt",
+            b"a text",
+            r"no records; give a file that ends in \.jsonl, \.ndjson, \.json, \.csv, \.tsv, \.parquet",
+        ),
     ],
     ids=lambda value: repr(value)[:40],
 )
 def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises(ValueError, match=f"(?s){message}") as error:
         read_pairs(tmp_path / name)
     assert str(error.value).startswith(str(tmp_path / name)) and str(error.value).encode()
 
@@ -120,7 +132,7 @@ def test_cells_may_be_separated_by_what_a_spreadsheet_writes(tmp_path: Path, nam
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"article": ["a", None], "summary": ["b", "c"]}, "row 2: article must be a string, got NoneType"),
+        ({"article": ["a", None], "summary": ["b", "c"]}, "row 2: article is null"),
         ({"article": ["a"], "summary": [3]}, "row 1: summary must be a string, got int"),
         ({"article": ["a"]}, "row 1: the field summary is missing"),
     ],
@@ -165,13 +177,11 @@ def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
     other = write(tmp_path / "shop.jsonl.gz", MANY)
     assert read_splits(other) == split_pairs(MANY), "what stands beside another file is not its own"
     (tmp_path / "dev.jsonl.gz").unlink()
-    with pytest.raises(ValueError, match="test.jsonl.gz is beside it alone; give both"):
-        read_splits(tmp_path)
     (tmp_path / "test.jsonl.gz").unlink()
     write(tmp_path / "train.jsonl.gz", MANY)
     assert read_splits(tmp_path) == split_pairs(MANY)
     write(tmp_path / "train.csv", MANY)
-    with pytest.raises(ValueError, match="2 files named train"):
+    with pytest.raises(ValueError, match="train.csv and train.jsonl.gz are train twice; give one of them"):
         read_splits(tmp_path)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tfm_lib.commands.tasks import Task
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.errors import command, option
 from tfm_lib.files import write_whole
 from tfm_lib.learning.checkpoints import History
 from tfm_lib.model import Transformer
@@ -18,6 +19,7 @@ from tfm_lib.writing.next_token import Rules
 from tfm_lib.writing.rouge import lead
 
 FEW = 100  # test pairs, below which a score says little
+MANY = 10_000  # training pairs, below which a published model knows far more of the language
 ASKED = 500  # development pairs that say which rules suit a model
 BEAMS = 4  # as wide as summaries are mostly searched for
 
@@ -70,9 +72,6 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
         if len(task.rules) > 1:  # the newsroom needs no interval to tell its models from a baseline
             leads, lines = _leads({"model": summaries, **variants}, table, baselines, splits.test)
             texts += lines
-        if splits.test != splits.train and len(examples) < FEW:
-            each = 100 / len(examples)
-            texts.append(f"The test pairs are few: each moves a score by up to {each:.1f}, so that it can say little.")
         shown = list(zip(splits.test, summaries, strict=True))[:5]
         texts += [f"article    {p.article}\nreference  {p.summary}\nmodel      {text}" for p, text in shown]
         listed = [p._asdict() | {"model": text} for p, text in shown]
@@ -81,6 +80,31 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
     write_whole(folder / "scores.txt", f"{text}\n".encode())
     write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
+    if len(task.rules) > 1:
+        sizes, published = (len(task.splits.train), len(examples)), task.start.published is not None
+        print("\n".join(conclusion(*sizes, leads["model"], published)))
+    print(f"Next: {command('write')} {option('text', repr('...'))}")
+
+
+def conclusion(learned: int, tested: int, over_best: tuple[float, float, float], published: bool = False) -> list[str]:
+    """What a run on somebody's pairs has shown: against the best baseline, by how many test pairs, and what would help.
+
+    over_best: the lead over that baseline in ROUGE-L, and its 95 % interval. published: it began as a published model.
+    """
+    mean, low, high = (100 * value for value in over_best)
+    if low > 0:
+        verdict = f"The model is better than what needs no model, by {mean:.1f} ROUGE-L."
+    elif high < 0:
+        verdict = f"The model is worse than what needs no model, by {-mean:.1f} ROUGE-L: don't use it yet."
+    else:
+        verdict = "The test pairs don't tell the model from what needs no model."
+    each = 100 / tested
+    measure = f"{tested:,} test pairs: each moves a score by up to {each:.1f}"
+    measure += ", so that they say little." if tested < FEW else "."
+    help = f"It learned from {learned:,} pairs; more of them, or more time, may help."
+    if learned < MANY and not published:
+        help = f"{learned:,} pairs teach little language: {option('model', 'facebook/bart-base')} has it."
+    return [verdict, measure, help]
 
 
 def _leads(
