@@ -46,12 +46,12 @@ test-weekly: ## the tests that take hours, such as Colab imitated (ARGS, LESSON 
 test-browser: site ## the lessons and the web pages in a real browser (ARGS as above)
 lint: ## style, types and workflows, which `make test` checks, too (ARGS)
 train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
-## FIELDS=body,subject: what the file calls text and summary
+## FIELDS=body,subject: their names in the file; SKIP=1 leaves out rows without
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-write: ## summarize TEXT='...' or FILE=texts.txt, a text per line, by what you trained last
+write: ## summarize TEXT='...' or FILE=texts.txt, or pairs.jsonl (FIELDS), by what you trained
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT

@@ -77,3 +77,37 @@ def test_every_link_to_a_section_finds_its_cell(lesson):
     for old, new in zip(before, after, strict=True):
         assert LINK.sub("", old) == LINK.sub("", new)
         assert [anchor for _, anchor in LINK.findall(new) if not anchor.startswith("cell-id=")] == []
+
+
+def saved_by_others(lesson: Path) -> None:
+    """As Colab and some editors save a notebook: format 4.0, no ids of cells, no tags."""
+    book = json.loads(lesson.read_text())
+    book["nbformat_minor"] = 0
+    for cell in book["cells"]:
+        del cell["id"]
+        cell["metadata"] = {}
+    lesson.write_text(json.dumps(book))
+
+
+def test_a_lesson_that_lost_its_tags_and_ids_hands_out_no_solution(lessons, tmp_path):
+    solved = "## Task\n\n<details><summary>Solution</summary>\n\n```python\nx = 1\n```\n\n</details>\n"
+    cell = cells.markdown(solved)
+    cell.metadata["tags"] = ["solution"]
+    book = cells.read(lessons / "02_b.ipynb")
+    book.cells.append(cell)
+    cells.write(lessons / "02_b.ipynb", book)
+    for lesson in lessons.glob("*.ipynb"):
+        saved_by_others(lesson)
+    assert without_solutions(lessons, tmp_path / "student") == 1
+    copy = cells.read(tmp_path / "student/02_b.ipynb")
+    assert copy.cells[-1].source == "## Task" and len({cell.id for cell in copy.cells}) == len(copy.cells)
+    reset_lesson("01", tmp_path, lessons)
+    assert "[there](02_b.ipynb#cell-id=cell-1)" in (tmp_path / "01_a.ipynb").read_text()
+
+
+def test_a_solution_that_would_be_handed_out_is_refused(lessons, tmp_path):
+    book = cells.read(lessons / "01_a.ipynb")
+    book.cells.append(cells.markdown("<details open><summary>Solution</summary>\n\nx = 1\n\n</details>"))
+    cells.write(lessons / "01_a.ipynb", book)
+    with pytest.raises(ValueError, match=r"01_a.ipynb: a solution that isn't folded .*<summary>Solution"):
+        without_solutions(lessons, tmp_path / "student")

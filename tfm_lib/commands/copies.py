@@ -28,7 +28,7 @@ def learners_copy(lesson: Path) -> dict[str, Any]:
     Links to sections lead to the cells of their headings: JupyterLab does not know headings by the names that GitHub
     and the web pages give them.
     """
-    book = json.loads(lesson.read_text(encoding="utf-8"))
+    book = _read(lesson)
     book["metadata"]["language_info"] = LANGUAGE
     cell_of = cache(_cells_of_headings)
 
@@ -44,6 +44,16 @@ def learners_copy(lesson: Path) -> dict[str, Any]:
     return book
 
 
+def _read(lesson: Path) -> dict[str, Any]:
+    """A notebook whose cells have ids: those that others have saved, as Colab does, may be of before there were any."""
+    book: dict[str, Any] = json.loads(lesson.read_text(encoding="utf-8"))
+    for place, cell in enumerate(book["cells"]):
+        cell.setdefault("id", f"cell-{place}")
+        cell.setdefault("metadata", {})
+    book["nbformat"], book["nbformat_minor"] = 4, max(5, book.get("nbformat_minor", 0))
+    return book
+
+
 def as_file(book: dict[str, Any]) -> bytes:
     """A notebook as JupyterLab writes it."""
     return (json.dumps(book, ensure_ascii=False, indent=1) + "\n").encode()
@@ -53,7 +63,7 @@ def _cells_of_headings(lesson: Path) -> dict[str, str]:
     """The id of the cell that each heading of a lesson stands in, by the heading's name in links."""
     if not lesson.is_file():
         return {}
-    book, found = json.loads(lesson.read_text(encoding="utf-8")), dict[str, str]()
+    book, found = _read(lesson), dict[str, str]()
     for cell in book["cells"]:
         if cell["cell_type"] == "markdown":
             for heading in HEADING.findall(re.sub(r"<!--.*?-->", "", "".join(cell["source"]))):

@@ -33,6 +33,7 @@ OPTIONS = (  # of JupyterLab
     "--FileContentsManager.pre_save_hook=tfm_lib.show.live.store_static_forms",
 )
 SOLUTION = re.compile(r"<details><summary>Solution</summary>.*?</details>\n*", re.DOTALL)
+LEFT = re.compile(r"<summary>\s*Solution.*", re.IGNORECASE)  # what `SOLUTION` does not take out
 
 
 def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
@@ -74,7 +75,7 @@ def without_solutions(source: Path, target: Path) -> int:
     """Write the lessons of `source` into `target` without the solutions of their exercises.
 
     Returns how many there were. Hints, checks and all else stay. What `target` has under the same names is replaced.
-    Raises ValueError where `source` has no lesson.
+    Raises CourseError where `source` has no lesson, or one that would hand a solution out.
     """
     lessons = sorted(source.glob("*.ipynb"))
     if not lessons:
@@ -84,9 +85,11 @@ def without_solutions(source: Path, target: Path) -> int:
     for lesson in lessons:
         book = learners_copy(lesson)
         for cell in book["cells"]:
-            if "solution" in cell["metadata"].get("tags", []):
-                text, count = SOLUTION.subn("", "".join(cell["source"]))
-                cell["source"] = text.rstrip().splitlines(keepends=True)
+            if cell["cell_type"] == "markdown":  # whatever its tags, which not every tool keeps
+                text, count = SOLUTION.subn("", source := "".join(cell["source"]))
+                if LEFT.search(text):
+                    raise CourseError(f"{lesson}: a solution that isn't folded as the others: {LEFT.search(text)[0]!r}")
+                cell["source"] = (text.rstrip() if count else source).splitlines(keepends=True)
                 removed += count
         (target / lesson.name).write_bytes(as_file(book))
     return removed
