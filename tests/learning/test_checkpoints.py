@@ -203,10 +203,11 @@ def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
             table = torch.arange(6.0).view(2, 3)
             self.register_buffer("table", table)
             self.register_buffer("turned", table.t())
+            self.register_buffer("row", table[1])
 
     save_checkpoint(tmp_path / "a.safetensors", Views(), VOCABULARY)
     loaded = load_checkpoint(tmp_path / "a.safetensors", build=lambda _: Views()).model
-    assert loaded.turned.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert loaded.turned.tolist() == [[0, 3], [1, 4], [2, 5]] and loaded.row.tolist() == [3, 4, 5]
 
 
 def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
