@@ -26,9 +26,7 @@ def browser() -> Iterator[Any]:
         file = playwright.chromium.executable_path
         path = file if Path(file).exists() else shutil.which("chromium") or shutil.which("google-chrome")
         if path is None:
-            raise FileNotFoundError(
-                f"no Chromium: there is none at {file}, nor on the PATH; install it by `{INSTALL}`"
-            )
+            raise FileNotFoundError(f"no Chromium: there is none at {file}, nor on the PATH; install it by `{INSTALL}`")
         with playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as chromium:  # our pages only
             yield chromium
 
