@@ -222,15 +222,18 @@ def path() -> Path:
     return checkpoint_of(choose(None, Path("shop.jsonl")))
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_pairs(Path("shop.jsonl"), 80)
+
+
 def start(*arguments: str) -> subprocess.Popen:
     """`train` on few pairs in the current folder, in a session of its own, as in a terminal."""
-    if not Path("shop.jsonl").exists():
-        write_pairs(Path("shop.jsonl"), 80)
     command = [sys.executable, "-m", "tfm_lib", "train", "--data", "shop.jsonl", "--device", "cpu", *arguments]
+    options = {"env": ENVIRONMENT, "stdout": subprocess.DEVNULL, "start_new_session": True}
     with Path("errors.txt").open("w") as errors:
-        return subprocess.Popen(
-            command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-        )
+        return subprocess.Popen(command, stderr=errors, **options)
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str]:
@@ -253,9 +256,8 @@ def wait_for_training(process: subprocess.Popen) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_ends_the_run_in_one_line(elsewhere: None) -> None:
     psutil = pytest.importorskip("psutil", reason="finds the workers; comes with JupyterLab")
-    monkeypatch.chdir(tmp_path)
     process = start("--workers", "2", "--steps", "30000")
     wait_for_training(process)
     team = {worker.environ()["RANK"]: worker for worker in psutil.Process(process.pid).children()}
@@ -271,10 +273,7 @@ def test_a_killed_worker_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_one(elsewhere: None) -> None:
     process = start("--workers", "2", "--steps", "400")
     goes_on = f"{path()} is whole, and the same command with --resume goes on from it"
     for number in (3, 1):
@@ -289,17 +288,15 @@ def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_on
 
 
 @pytest.mark.slow
-def test_an_error_of_workers_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_error_of_workers_is_told_once(elsewhere: None) -> None:
     status, last = ended(start("--workers", "2", "--resume"))
     assert (status, last) == (1, f"error: nothing to resume: there is no {path()}; train without --resume")
     assert Path("errors.txt").read_text().count("\n") == 1
 
 
 @pytest.mark.slow
-def test_the_newsroom_is_learned_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newsroom_is_learned_alike(elsewhere: None) -> None:
     """The command as readers type it, in single precision, where rounding grows over the steps: 2e-5 was measured."""
-    monkeypatch.chdir(tmp_path)
     losses = []
     for number in (1, 2):
         command = [sys.executable, "-m", "tfm_lib", "train", "--task", "newsroom", "--device", "cpu"]

@@ -15,7 +15,7 @@ from tests.data.test_batches import bart_like
 from tfm_lib.data.batches import Batch, Examples, encode_pairs, plan_batches
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
-from tfm_lib.learning import progress, training
+from tfm_lib.learning import training
 from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.learning.progress import Progress
 from tfm_lib.learning.recipes import Recipe, linear_rate, paper_rate
@@ -230,14 +230,11 @@ def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, sa
 
 def test_the_bar_tells_speed_and_the_time_left_for_steps_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step was done before; two more are usual, and three minimize risk, in half an hour at most."""
-    clock = Clock(0.0)
-    monkeypatch.setattr(progress, "time", clock)
-    bar = Progress(Recipe(steps=6, warmup_steps=1, risk_steps=3), 1, 30.0, False)
+    bar = Progress(Recipe(steps=6, warmup_steps=1, risk_steps=3), 1, 30.0, False, 50.0)
     reports, over = [], []
     monkeypatch.setattr(bar, "set_postfix_str", lambda text, refresh: reports.append(text))
-    for seconds in (100, 100, 500, 500, 1000):
-        clock.now += seconds
-        over.append(bar.add(1.5, 2000))
+    for now in (150, 250, 750, 1250, 2250):
+        over.append(bar.add(1.5, 2000, now))
     speeds, left = (20, 20, 9, 7, 5), ("1:40 left, then risk", "5:00 left", "16:40 left", "8:20 left", "0:00 left")
     assert reports == [f"loss 1.500, {n} tokens/s, {text}" for n, text in zip(speeds, left, strict=True)]
     assert over == [False, False, False, False, True]
@@ -265,7 +262,7 @@ class Clock:
 
 
 def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "time", Clock(15.0))  # it is read before the first step, and after each
+    monkeypatch.setattr(training, "time", Clock(15.0))  # it is read before the first step, and after each
     saved: list[int] = []
     options = {"save": lambda state: saved.append(len(state.history.step)), "take_step": no_step, "progress": False}
     history = train(small_model(), EXAMPLES, RECIPE, minutes=0.75, **options)
@@ -273,8 +270,7 @@ def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (progress, training):
-        monkeypatch.setattr(module, "time", Clock(0.0001))
+    monkeypatch.setattr(training, "time", Clock(0.0001))
     assert len(train(small_model(), EXAMPLES, RECIPE, take_step=no_step).step) == RECIPE.steps
     assert training.steps_within(1.0, small_model(), EXAMPLES, RECIPE) == 60 * 20 * 1000
 

@@ -1,6 +1,7 @@
 """Plants each fault in a lesson, and sees the rules of the course refuse it in words that help."""
 
 import io
+import os
 import runpy
 from copy import deepcopy
 from pathlib import Path
@@ -158,10 +159,8 @@ def test_a_perturbed_model_is_another_one_and_the_same_one_every_time(monkeypatc
 
 def test_this_process_has_one_thread_and_no_gpu():
     assert torch.get_num_threads() == 1
-    assert environment.variables()["HF_HUB_OFFLINE"] == "1"
-    assert not torch.cuda.is_available() or any(
-        reason == "TFM_GPU=1 is set" for reason in environment.why_not_compared()
-    )
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert os.environ.get("TFM_GPU") == "1" or not torch.cuda.is_available()
 
 
 def test_workers_begin_with_what_takes_long_and_keep_a_file_in_its_order(tmp_path):

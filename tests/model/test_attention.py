@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import tfm_lib.attention
 from tests.model.references import copy_attention, randomize
-from tfm_lib.attention import MultiHeadAttention, attention, attention_weights
+from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention, attention_weights
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.decoding import KeyValueCache
@@ -139,6 +139,17 @@ def test_dropout_acts_on_the_weights_in_training_only_and_recorded_ones_are_take
     layer.eval()
     assert torch.equal(layer(x, x, x), layer(x, x, x))
     assert MultiHeadAttention(8, 2).dropout == 0.0
+
+
+def test_additive_attention_by_hand_for_widths_that_differ_and_without_a_bias():
+    """A bias on the score would be lost in the softmax."""
+    layer = AdditiveAttention(query_size=1, key_size=2, hidden_size=3)
+    assert sorted(tuple(p.shape) for p in layer.parameters()) == [(1, 3), (3, 1), (3, 2)]
+    for p in layer.parameters():
+        nn.init.ones_(p)
+    query, key, value = torch.tensor([[[0.5]]]), torch.tensor([[[-0.5, 0.0], [0.25, 0.25]]]), torch.randn(1, 2, 5)
+    weights = (3 * torch.tensor([0.0, 1.0]).tanh()).softmax(0)
+    assert torch.allclose(layer(query, key, value)[0, 0], weights @ value[0])
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ def config(name: str) -> Any:
     return getattr(transformers, name)()
 
 
-def kept(model: Any) -> tuple[int, int]:
+def numbers_cached(model: Any) -> tuple[int, int]:
     """The numbers of a token that an attention layer keeps, and those that it would keep with a pair for each head."""
     heads = model.num_attention_heads
     if rank := getattr(model, "kv_lora_rank", None):  # one vector for all heads, and a key that has the positions
@@ -312,7 +312,7 @@ def kept(model: Any) -> tuple[int, int]:
     return 2 * model.num_key_value_heads * width, 2 * heads * width
 
 
-def kept_as_told(name: str, model: Any) -> str:
+def cached_cell(name: str, model: Any) -> str:
     """The cell of the table: one number, and where keys are chosen, what the choice needs beside it."""
     if name == "ModernBERT-base":  # does not write
         return NONE
@@ -321,7 +321,7 @@ def kept_as_told(name: str, model: Any) -> str:
         assert model.num_key_value_heads == 1
         return f"{model.head_dim // few} + {model.index_head_dim // few}, or {model.head_dim // many}"
     choice = getattr(model, "index_head_dim", None)
-    return f"{kept(model)[0]:,}" + (f" + {choice}" if choice else "")
+    return f"{numbers_cached(model)[0]:,}" + (f" + {choice}" if choice else "")
 
 
 @pytest.mark.parametrize("name", SINCE)
@@ -333,9 +333,9 @@ def test_what_was_built_since_is_what_its_configuration_says(name):
     if not kinds:
         kinds = {"sliding_attention" if window else "full_attention": model.num_hidden_layers}
     assert number(row["that see all"]) == kinds.get("full_attention", 0) + kinds.get("attention", 0)
-    others = sorted({*kinds} - {"full_attention", "attention"})
+    kinds_of_others = sorted({*kinds} - {"full_attention", "attention"})
     rates = getattr(model, "compress_rates", None) or {}
-    told = {
+    words = {
         "mamba": "Mamba",
         "sliding_attention": f"a window of {window:,}" if window else "",
         "linear_attention": "linear attention",
@@ -343,8 +343,8 @@ def test_what_was_built_since_is_what_its_configuration_says(name):
         "compressed_sparse_attention": f"every {rates.get('compressed_sparse_attention')} tokens made one",
         "heavily_compressed_attention": f"every {rates.get('heavily_compressed_attention')}",
     }
-    assert row["what the others do"] == (", or ".join(told[kind] for kind in others) or NONE)
-    assert row["kept of a token"] == kept_as_told(name, model)
+    assert row["what the others do"] == (", or ".join(words[kind] for kind in kinds_of_others) or NONE)
+    assert row["kept of a token"] == cached_cell(name, model)
     experts = [getattr(model, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")]
     all_experts = next((count for count in experts if count), None)
     assert row["experts picked"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
@@ -352,9 +352,9 @@ def test_what_was_built_since_is_what_its_configuration_says(name):
 
 def test_what_all_heads_would_keep():
     writing = [name for name in SINCE if name != "ModernBERT-base"]
-    whole = {name: kept(config(CONFIGS[name]))[1] for name in writing}
-    assert whole["DeepSeek-V3"] == 40_960 and "for its 128 heads it would be 40,960" in FLAT
-    assert (list(whole.values()).count(8_192), len(writing)) == (5, 8)
+    all_heads = {name: numbers_cached(config(CONFIGS[name]))[1] for name in writing}
+    assert all_heads["DeepSeek-V3"] == 40_960 and "for its 128 heads it would be 40,960" in FLAT
+    assert (list(all_heads.values()).count(8_192), len(writing)) == (5, 8)
     assert "five of the eight that write would keep 8,192 numbers of a token" in FLAT
     latent = config("DeepseekV3Config")
     assert (latent.kv_lora_rank, latent.qk_rope_head_dim, latent.num_attention_heads) == (512, 64, 128)

@@ -101,10 +101,10 @@ def step(owner: object, name: str) -> object:
         except ModuleNotFoundError:
             return ABSENT
     if inspect.isclass(owner):
-        own = [base for base in owner.__mro__ if base not in (object, nn.Module)]
-        if any(name in inspect.get_annotations(base) for base in own) or name in arguments(owner):
+        bases = [base for base in owner.__mro__ if base not in (object, nn.Module)]
+        if any(name in inspect.get_annotations(base) for base in bases) or name in arguments(owner):
             return owner
-        if any(re.search(rf"self\.{name}\b(, self\.\w+)* = |\"{name}\"", source(base)) for base in own):
+        if any(re.search(rf"self\.{name}\b(, self\.\w+)* = |\"{name}\"", source(base)) for base in bases):
             return owner
     return ABSENT
 

@@ -201,6 +201,12 @@ def test_one_tokenizer_for_a_whole_table_which_says_so() -> None:
     assert table.to_dict()["rouge counts"] == "Unicode words, characters where a script has no blanks"
 
 
+@pytest.mark.parametrize("options", [{}, {"progress": True}])
+def test_progress_is_shown_only_where_it_is_asked_for(options, capsys):
+    evaluate(["a", "b"], SPLITS, **options)
+    assert ("scoring" in capsys.readouterr().err) == bool(options)
+
+
 def test_there_is_one_summary_for_each_reference_and_story() -> None:
     for scorer in (score, slot_accuracy):
         for texts, references in ((["a"], ["a", "b"]), ([], [])):

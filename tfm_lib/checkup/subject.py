@@ -176,7 +176,9 @@ class Subject:
                 out = scores(self.raw(tgt, src), self.vocab_size)
                 self.raw(last.expand(BATCH, length), last.expand(BATCH, SOURCE))
         except Exception as error:
-            fix = "give a function that takes such ids and returns logits, or kind= if it takes another number of them"
+            fix = (
+                "give a function that takes such ids and returns logits, or kind= if it takes another number of inputs"
+            )
             if isinstance(error, IndexError):
                 asked = f"{asked} from 0 to {self.vocab_size - 1}"
                 fix = "an embedding seems to have fewer rows: correct vocab_size, or the embedding"

@@ -1,6 +1,4 @@
-"""The progress bar of a run, which is its clock, too."""
-
-import time
+"""The progress bar of a run."""
 
 from tqdm.auto import tqdm
 
@@ -12,15 +10,14 @@ LAYOUT = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}"
 class Progress(tqdm):
     """Shows loss, speed, and the time left until the steps of this kind or the minutes are over."""
 
-    def __init__(self, recipe: Recipe, done: int, minutes: float, shown: bool) -> None:
+    def __init__(self, recipe: Recipe, done: int, minutes: float, shown: bool, now: float) -> None:
         super().__init__(total=recipe.steps, initial=done, bar_format=LAYOUT, disable=not shown)
         self.recipe, self.seconds, self.step, self.tokens = recipe, 60 * minutes, done, 0
-        self.timed_from = (done, 0.0)  # the step and second from which steps of this kind are timed
-        self.began = time.perf_counter()
+        self.began, self.timed_from = now, (done, 0.0)  # the step and second from which steps of this kind are timed
 
-    def add(self, loss: float, tokens: int) -> bool:
-        """Count a step on so many tokens; returns whether the minutes are over."""
-        spent = time.perf_counter() - self.began
+    def add(self, loss: float, tokens: int, now: float) -> bool:
+        """Count a step on so many tokens, done by now in seconds; returns whether the minutes are over."""
+        spent = now - self.began
         self.step, self.tokens = self.step + 1, self.tokens + tokens
         self.set_postfix_str(self.report(loss, spent), refresh=False)
         self.update()

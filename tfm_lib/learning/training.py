@@ -42,11 +42,13 @@ def find_device(name: str | None = None) -> torch.device:
 
 
 def is_first() -> bool:
-    return True  # what `workers.is_first` says of one of several
+    """Whether this process says, saves and scores; of several, `workers.is_first` is one."""
+    return True
 
 
 def joined(device: torch.device) -> AbstractContextManager[None]:
-    return nullcontext()  # there is nobody to meet, see `workers.joined`
+    """There is nobody to meet, as in `workers.joined`."""
+    return nullcontext()
 
 
 def sequence_loss(logits: Tensor, labels: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
@@ -92,10 +94,10 @@ def train(
 
     model.train()
     keep()  # a folder that can't be written is found now
-    with Progress(recipe, len(history.step), minutes, progress) as bar:
+    with Progress(recipe, len(history.step), minutes, progress, time.perf_counter()) as bar:
         for step, loss, tokens in _steps(model, examples, recipe, optimizer, len(history.step), take_step):
             history.add(loss, recipe.rate(step), tokens)
-            over = agreed(bar.add(loss, tokens))
+            over = agreed(bar.add(loss, tokens, time.perf_counter()))
             if over or step == recipe.steps or step % save_every == 0:
                 keep()
             if over:

@@ -1,7 +1,5 @@
 """How kernels round, and when outputs are compared."""
 
-import os
-
 import pytest
 
 from .. import environment
@@ -59,7 +57,3 @@ def test_a_switch_leaves_its_variable_as_it_is(monkeypatch):
     assert environment.variables()["CUDA_VISIBLE_DEVICES"] == ""
     monkeypatch.setenv("FOREST_GPU", "1")
     assert environment.variables()["CUDA_VISIBLE_DEVICES"] == "3"
-
-
-def test_this_process_has_that_environment():
-    assert os.environ["OMP_NUM_THREADS"] in ("1", "2") and os.environ["ATEN_CPU_CAPABILITY"] in ("avx2", "default")

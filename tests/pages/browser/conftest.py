@@ -23,10 +23,10 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright  # here, since other tests are collected where there is none
 
     with sync_playwright() as playwright:
-        own = playwright.chromium.executable_path
-        path = own if Path(own).exists() else shutil.which("chromium") or shutil.which("google-chrome")
+        file = playwright.chromium.executable_path
+        path = file if Path(file).exists() else shutil.which("chromium") or shutil.which("google-chrome")
         if path is None:
-            raise FileNotFoundError(f"no Chromium: there is none at {own}, nor on the PATH; install it by `{INSTALL}`")
+            raise FileNotFoundError(f"no Chromium: there is none at {file}, nor on the PATH; install it by `{INSTALL}`")
         with playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as chromium:  # our pages only
             yield chromium
 

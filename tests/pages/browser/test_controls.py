@@ -91,16 +91,16 @@ def swipe(page, touched, right, down):
 )
 def test_a_finger_drags_it_and_the_page_stays(phone, name, handle):
     """Browsers heed touch-action on a whole drawing only, so that a page once ran away under the finger."""
-    page, dragged, said = phone(name, handle)
-    before = said()
-    assert swipe(page, dragged, 30, 70) == 0 and said() != before
+    page, dragged, words_of_page = phone(name, handle)
+    before = words_of_page()
+    assert swipe(page, dragged, 30, 70) == 0 and words_of_page() != before
     assert swipe(page, page.locator(".tfm-words"), 0, 70) < -20, "beside it a finger scrolls"
 
 
 @pytest.mark.parametrize("name", ["cache_control", "steps_control"])
 def test_a_finger_reads_a_chart_sideways_and_scrolls_up_and_down(phone, name):
-    page, chart, said = phone(name, ".tfm-held")
+    page, chart, words_of_page = phone(name, ".tfm-held")
     assert swipe(page, chart, 90, 0) == 0
-    before = said()
-    assert swipe(page, chart, -120, 0) == 0 and said() != before
+    before = words_of_page()
+    assert swipe(page, chart, -120, 0) == 0 and words_of_page() != before
     assert swipe(page, chart, 0, 70) < -20

@@ -78,14 +78,14 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     (home / SETTINGS).parent.mkdir(parents=True)
     (home / SETTINGS).write_text('{"windowingMode": "none"}')
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "IPYTHONDIR": "ipython"}
-    own = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
+    settings = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tfm_lib", "lab", "--dir", str(home / "lessons"), "--"]
     command += ["--no-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     with (home / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | settings, stdout=log, stderr=subprocess.STDOUT)
     running = Lab(f"http://127.0.0.1:{port}", token, home / "lessons")
     try:
         end = time.monotonic() + STARTING

@@ -165,12 +165,12 @@ def test_a_story_is_whole_and_its_marks_lie_under_its_words(show, viewport):
 
 
 def test_what_a_missing_part_changed_is_marked(root):
-    whole = wait(root)["texts"]
+    intact = wait(root)["texts"]
     pick(root, "residuals")
     broken = wait(root)
     texts = broken["texts"]
     kinds = root.locator(".tfm-word-row button:visible").evaluate_all("all => all.map(word => word.dataset.kind)")
-    more = [t for t, text in enumerate(texts) if texts[: t + 1].count(text) > whole.count(text)]
+    more = [t for t, text in enumerate(texts) if texts[: t + 1].count(text) > intact.count(text)]
     other = [t for t in more if t != broken["place"]]
     assert other and [t for t, kind in enumerate(kinds) if kind == "other"] == other
     assert "Without residuals it writes" in words(root)

@@ -159,11 +159,11 @@ def test_a_click_writes_a_word_and_the_rows_stay(decoding):
     agrees(begun[:3], 2)
     for _ in range(3):
         one_back.click()
-    whole = greedy(model, src, MOST_TOKENS)[0].tolist()
-    assert agrees([], 0) == vocabulary.pieces(whole) and one_back.is_disabled()
+    summary = greedy(model, src, MOST_TOKENS)[0].tolist()
+    assert agrees([], 0) == vocabulary.pieces(summary) and one_back.is_disabled()
     root.get_by_text("as it would").click()
-    agrees(whole, len(whole) - 1)
-    log_prob = token_log_probs(model, src, torch.tensor([whole])).sum().item()
+    agrees(summary, len(summary) - 1)
+    log_prob = token_log_probs(model, src, torch.tensor([summary])).sum().item()
     assert shown(root)["total"] == pytest.approx(log_prob, abs=1e-3)
     assert "The text has ended." in words(root) and next_word.is_disabled()
 
