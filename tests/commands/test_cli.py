@@ -19,7 +19,9 @@ from tfm_lib.commands.cli import TFM, given_to_make, main, parameters, run
 from tfm_lib.errors import BY_MAKE, CourseError
 from tfm_lib.lessons import COURSE
 
-OPTIONS = "--copy --data --device --fields --minutes --model --replace --resume --seed --ship --skip --steps --task --workers"
+OPTIONS = (
+    "--copy --data --device --fields --minutes --model --replace --resume --seed --ship --skip --steps --task --workers"
+)
 
 
 @pytest.mark.parametrize("by_make", [False, True])

@@ -157,6 +157,12 @@ def test_a_perturbed_model_is_another_one_and_the_same_one_every_time(monkeypatc
     assert total() == total() and 0 < abs(total() - plain) < 1e-5
 
 
+def test_rules_are_for_lessons_and_for_no_learners_copy(tmp_path):
+    linted = plugin.project.linted
+    assert linted(ROOT / "notebooks/02_masked_softmax.ipynb") and linted(tmp_path / "lesson.ipynb")
+    assert not linted(tmp_path / "02_masked_softmax.ipynb")
+
+
 def test_this_process_has_one_thread_and_no_gpu():
     assert torch.get_num_threads() == 1
     assert os.environ["HF_HUB_OFFLINE"] == "1"

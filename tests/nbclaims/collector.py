@@ -43,7 +43,8 @@ class NotebookFile(IPyNbFile):
         except (ValueError, KeyError, AttributeError) as error:
             raise self.CollectError(f"{self.path.name} is not a notebook of format 4: {error}") from None
         self.compare_outputs = not environment.why_not_compared()
-        yield Lint.from_parent(self, name="lint")
+        if project.linted(self.path):
+            yield Lint.from_parent(self, name="lint")
         claimed = 0
         for place, cell in enumerate(self.nb.cells):
             for more in project.items:

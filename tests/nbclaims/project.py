@@ -29,6 +29,7 @@ class Project:
     # Rules by name. They yield what is wrong, a sentence each, with a notebook or the source of a Markdown cell.
     book_rules: dict[str, BookRule] = field(default_factory=dict)
     prose_rules: dict[str, ProseRule] = field(default_factory=dict)
+    linted: Callable[[Path], bool] = lambda path: True  # whether the rules are for this notebook
     # More pytest items for a cell, given the collector of its notebook and the cell's place; they stand before it.
     items: list[Callable[[Any, int, NotebookNode], Iterable[Any]]] = field(default_factory=list)
 
