@@ -16,9 +16,9 @@ Rooms import downward only: these three, the model, and then in the order above.
 
 One legend of axes, used in every shape comment:
 
-    B  batch (independent examples)         D  d_model, the width of a token's vector
-    H  heads                                Dh width of one head, D / H
-    T  query positions (the target side)    V  size of the vocabulary
+    B  batch (independent examples)         D   d_model, the width of a token's vector
+    H  heads                                Dh  width of one head, D / H
+    T  query positions (the target side)    V   size of the vocabulary
     S  key positions (the source side)
 
 One rule for masks: boolean, True means "may attend", four axes that broadcast to (B, H, T, S), combined with `&`.

@@ -116,7 +116,7 @@ class Prefixed(MultiHeadAttention):
         self = deepcopy(attention).requires_grad_(False)
         self.__class__ = cls
         start = torch.randn(2, self.num_heads, length, self.width) / self.width**0.5
-        self.prefix = nn.Parameter(start)  # (2, H, length, K)
+        self.prefix = nn.Parameter(start)  # (2, H, length, Dh)
         return self
 
     def attend(self, query, key, value, mask, positions, *, causal):

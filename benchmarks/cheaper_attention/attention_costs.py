@@ -61,7 +61,7 @@ class Variant(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Queries, keys and values on which errors are measured, (3, B, H, T, K), and a window that suits their length."""
+    """Queries, keys and values on which errors are measured, (3, B, H, T, Dh), and a window that suits their length."""
 
     what: str
     vectors: Callable[[torch.Generator], Tensor]
@@ -74,8 +74,8 @@ def near_root(length: int) -> int:
 
 
 def centroids(query: Tensor, key: Tensor, clusters: int, draw: torch.Generator, rounds: int = 10) -> Tensor:
-    """By k-means of the directions of queries and keys, for each head: (H, C, K)."""
-    points = F.normalize(torch.cat([query, key], dim=2).transpose(0, 1).flatten(1, 2), dim=-1)  # (H, points, K)
+    """By k-means of the directions of queries and keys, for each head: (H, C, Dh)."""
+    points = F.normalize(torch.cat([query, key], dim=2).transpose(0, 1).flatten(1, 2), dim=-1)  # (H, points, Dh)
     means = points[:, torch.randperm(points.shape[1], generator=draw)[:clusters]]
     for _ in range(rounds):
         member = F.one_hot((points @ means.mT).argmax(-1), clusters).to(points)  # (H, points, C)
@@ -91,7 +91,7 @@ def running_mean(value: Tensor) -> Tensor:
 def variants(
     lesson: SimpleNamespace, query: Tensor, key: Tensor, window: int, draw: torch.Generator
 ) -> dict[str, Variant]:
-    """All ways for inputs such as these, (B, H, T, K), in sizes that suit the window; what is random is drawn here."""
+    """All ways for inputs such as these, (B, H, T, Dh), in sizes that suit the window; what is random is drawn here."""
     sdpa, length, width = F.scaled_dot_product_attention, *query.shape[2:]
     root, half = near_root(length), window // 2
     mask = lesson.window_mask(length, window)
@@ -130,7 +130,7 @@ def exact(lesson: SimpleNamespace, kind: str, query: Tensor, key: Tensor, value:
 
 
 def random_vectors(draw: torch.Generator) -> Tensor:
-    """Queries, keys and values without any structure, (3, 1, H, T, K)."""
+    """Queries, keys and values without any structure, (3, 1, H, T, Dh)."""
     return torch.randn(3, 1, HEADS, LONG, WIDTH, generator=draw)
 
 
@@ -138,14 +138,14 @@ def vectors_with_topics(draw: torch.Generator) -> Tensor:
     """The same size, but queries and keys of the same topic are alike, and so are those that stand near each other."""
     topics = torch.randn(HEADS, TOPICS, WIDTH, generator=draw)[:, torch.randint(TOPICS, (LONG,), generator=draw)]
     steps = torch.randn(HEADS, WIDTH, LONG + 15, generator=draw)
-    places = F.avg_pool1d(steps, 16, stride=1).mT * 4  # (H, T, K), of variance 1: 16 neighbors share most
+    places = F.avg_pool1d(steps, 16, stride=1).mT * 4  # (H, T, Dh), of variance 1: 16 neighbors share most
     query, key, value = torch.randn(3, 1, HEADS, LONG, WIDTH, generator=draw)
     return torch.stack([query + topics + places, key + topics + places, value])
 
 
 @torch.no_grad()
 def trained_vectors(layer: int) -> Tensor:
-    """Those of the summarizer's encoder in this layer, (3, B, H, T, K), as it reads all test articles of that length.
+    """Those of the summarizer's encoder in this layer, (3, B, H, T, Dh), as it reads all test articles of that length.
 
     Longer ones are cut; their words are real, and so are the scores.
     """

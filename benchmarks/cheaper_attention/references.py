@@ -67,12 +67,12 @@ class Comparison(NamedTuple):
 
 
 def split(x: Tensor) -> Tensor:
-    """(B, T, H K) -> (B, H, T, K)."""
+    """(B, T, H Dh) -> (B, H, T, Dh)."""
     return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
 
 def merge(x: Tensor) -> Tensor:
-    """(B, H, T, K) -> (B, T, H K)."""
+    """(B, H, T, Dh) -> (B, T, H Dh)."""
     return x.transpose(1, 2).flatten(2)
 
 
@@ -157,7 +157,7 @@ def routing(lesson: SimpleNamespace) -> Iterator[Comparison]:
     for name, clusters, size in (("routing, one cluster", 1, TOKENS), ("routing, 8 clusters", 8, TOKENS // 4)):
         theirs = routing_transformer.KmeansAttention(clusters, size, HEADS, WIDTH).eval()
         theirs.kmeans.initted.fill_(True)  # take the centroids as they are
-        centroids = theirs.kmeans.means  # (H, C, K)
+        centroids = theirs.kmeans.means  # (H, C, Dh)
         mean = partial(routing_transformer.scatter_mean, eps=0)
         with patch.object(routing_transformer, "scatter_mean", mean):
             wanted = theirs(query, key, value)[0].nan_to_num()  # 0 / 0 for a query in no cluster

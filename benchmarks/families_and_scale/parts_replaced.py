@@ -30,12 +30,12 @@ HIDDEN = 256  # of the plain network; a gated one has two thirds, rounded to a m
 
 
 def rotate(x: Tensor, base: float = 10_000.0) -> Tensor:
-    """x (B, H, T, K): pairs of entries, turned by angles that grow with the place."""
-    T, K = x.shape[-2:]
-    speed = base ** (-torch.arange(0, K, 2, device=x.device) / K)  # (K / 2,)
-    angle = torch.arange(T, device=x.device)[:, None] * speed  # (T, K / 2)
+    """x (B, H, T, Dh): pairs of entries, turned by angles that grow with the place."""
+    T, Dh = x.shape[-2:]
+    speed = base ** (-torch.arange(0, Dh, 2, device=x.device) / Dh)  # (Dh / 2,)
+    angle = torch.arange(T, device=x.device)[:, None] * speed  # (T, Dh / 2)
     cos, sin = angle.cos().to(x), angle.sin().to(x)
-    a, b = x.chunk(2, dim=-1)  # entry i goes with entry i + K / 2
+    a, b = x.chunk(2, dim=-1)  # entry i goes with entry i + Dh / 2
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 
 
@@ -63,7 +63,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = (
             project(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for project in (self.query, self.key, self.value)
-        )  # (B, H, T, K), and two with fewer heads
+        )  # (B, H, T, Dh), and two with fewer heads
         if self.positions == "rotary":
             q, k = rotate(q), rotate(k)
         bias = alibi(x.shape[1], q.shape[1]) if self.positions == "alibi" else None

@@ -3,6 +3,7 @@
 import json
 import re
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
@@ -278,8 +279,7 @@ def test_the_balance_loss_is_transformers(lesson):
 
 
 def recorded(script) -> dict:
-    path = script.HERE / f"{script.__name__.rpartition('.')[2]}.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(Path(script.__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
 def test_the_records_are_those_of_their_scripts():

@@ -86,7 +86,7 @@ WORKS = {
     "Sennrich et al. 2016": Work(
         "1508.07909",
         title="Neural Machine Translation of Rare Words with Subword Units",
-        places={"section 3.2": r"pieces of words"},
+        places={"section 3.2": r"subwords"},
     ),
     "Shen et al. 2016": Work(
         "1512.02433", title="Minimum Risk Training for Neural Machine Translation", places={"section 3": r"risk"}
