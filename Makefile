@@ -51,7 +51,7 @@ train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.j
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv (FIELDS), by what you trained last
+write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv (FIELDS), by the newest run
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT

@@ -453,7 +453,9 @@ def test_an_error_of_a_worker_is_marked_unless_it_is_a_bug():
 
 def test_a_broken_file_leaves_no_run():
     Path("shop.jsonl").write_text('{"article": "a"}\n')
-    with pytest.raises(CourseError, match="^shop.jsonl, line 1: the field summary is missing"):
+    with pytest.raises(
+        CourseError, match="^shop.jsonl: none of 1 rows is a pair\n  line 1: the field summary is missing"
+    ):
         run("--data", "shop.jsonl")
     assert not Path("runs").exists()
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tfm_lib.data.fields import NULLS
 from tfm_lib.data.pairs import Pair, read_pairs
-from tfm_lib.data.records import NULLS
 
 SIGNS = [
     "a",

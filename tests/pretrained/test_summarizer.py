@@ -217,13 +217,13 @@ def test_each_line_of_a_file_has_its_line(capsys, monkeypatch):
 def test_what_is_wrong_with_a_line_is_said_and_the_others_are_written(capsys):
     story = json.dumps({"id": 1, "article": STORY}).encode()
     wrong = {
-        b'{"text": "a"}': "line 2: the field article is missing (there are: text); add it or rename one",
+        b'{"text": "a"}': "line 2: the field article is missing (there are: text); add it, or say which holds the text",
         b"[1]": "line 3: expected an object with article, got list",
         b"not": "line 4: not JSON",
         b'{"article": 3}': "line 5: article must be a string, got int; write it as text",
         b"": "line 6: it is empty; fill it or leave it out",
-        b'{"article": "\\ud800"}': "line 7: not Unicode",
-        b'{"article": "\xff"}': "line 8: not UTF-8",
+        b'{"article": "\\ud800"}': "line 7: article has half of a character",
+        b'{"article": "\xff"}': "line 8: not Unicode",
     }
     Path("texts.jsonl").write_bytes(b"\n".join([story, *wrong, story]) + b"\n")
     with pytest.raises(SystemExit) as end:
@@ -246,8 +246,8 @@ def test_standard_input_is_read_where_it_is_no_terminal(arguments, capsys, monke
     ("arguments", "message"),
     [
         (["--text", "a", "--file", "b"], "a text and a file are two things to summarize"),
-        (["--file", "it's.txt"], r"can't read it's.txt \(No such file or directory\); give a file with a text per"),
-        (["--file", "pairs.CSV"], "unknown ending; give a plain text, a text per line, or JSONL"),
+        (["--file", "it's.txt"], "can't read it's.txt: there is no such file"),
+        (["--file", "pairs.CSV"], "can't read pairs.CSV: there is no such file; check the path"),
         (["--file", "empty.txt"], "empty.txt: no texts in it; give each a line"),
         (["--file", "-"], "standard input: no texts in it"),
         (["--text", "fire", "--model", "runs/none"], "runs/none: no trained model is there; give one of: newsroom"),

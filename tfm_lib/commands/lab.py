@@ -86,10 +86,10 @@ def without_solutions(source: Path, target: Path) -> int:
         book = learners_copy(lesson)
         for cell in book["cells"]:
             if cell["cell_type"] == "markdown":  # whatever its tags, which not every tool keeps
-                text, count = SOLUTION.subn("", source := "".join(cell["source"]))
-                if LEFT.search(text):
-                    raise CourseError(f"{lesson}: a solution that isn't folded as the others: {LEFT.search(text)[0]!r}")
-                cell["source"] = (text.rstrip() if count else source).splitlines(keepends=True)
+                text, count = SOLUTION.subn("", "".join(cell["source"]))
+                if left := LEFT.search(text):
+                    raise CourseError(f"{lesson}: a solution that isn't folded as the others: {left[0]!r}")
+                cell["source"] = (text.rstrip() if count else text).splitlines(keepends=True)
                 removed += count
         (target / lesson.name).write_bytes(as_file(book))
     return removed

@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tfm_lib.data.records import ENDINGS, ending_of, field_of, read_rows
+from tfm_lib.data.fields import field_of
+from tfm_lib.data.records import ENDINGS, ending_of, read_rows
 from tfm_lib.errors import CourseError, option
 
 NAMES = {  # what the hub and its datasets call the files of the splits
@@ -100,7 +101,10 @@ def read_splits(
     }
     train = parts.get("train") or read_pairs(path, fields, skip=skip, say=say)
     missing = [split for split in ("dev", "test") if split not in files]
-    splits = split_pairs(train, seed, missing)
+    try:
+        splits = split_pairs(train, seed, missing)
+    except CourseError as error:
+        raise CourseError(f"{path}: {error}") from error
     splits = splits._replace(**{split: pairs for split, pairs in parts.items() if split != "train"})
     aside = f"; {' and '.join(missing)} set aside of the training pairs" if files and missing else ""
     if files:

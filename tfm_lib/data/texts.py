@@ -4,14 +4,16 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 
-from tfm_lib.data.records import Row, decode, ending_of, field_of, parse_json, read_rows
+from tfm_lib.data.fields import field_of
+from tfm_lib.data.records import PARQUET, TABLES, decode, ending_of, parse_json, read_rows, unpacked
+from tfm_lib.data.tables import Row
 from tfm_lib.errors import CourseError
 
 Texts = Iterator[tuple[str, str | CourseError]]  # each after its place: "line 3"
-JSON = re.compile(r"\s*(\{\s*[\"'}]|\[\s*\{)")  # how records begin in JSON, and hardly any text
+ARRAY = re.compile(r"\s*\[\s*\{")  # how records in JSON begin, and hardly any text: in an array, or an object a line
+OBJECT = re.compile(r"\s*\{\s*[\"'}]")
 
 
 def open_texts(path: str, field: str = "article") -> tuple[str, Texts]:
@@ -25,18 +27,15 @@ def open_texts(path: str, field: str = "article") -> tuple[str, Texts]:
         return "standard input", _of_lines(stream, field)
     file = Path(path).expanduser()
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise CourseError(f"can't read {path} ({error.strerror}); give a file with a text per line") from error
-    if ending_of(file) or data.startswith((b"PAR1", b"\x1f\x8b")):
-        return path, _of_rows(read_rows(file, [field]), field)
-    try:
+        data = unpacked(file)
+        if data.startswith(PARQUET) or ending_of(file) in TABLES:
+            return path, _of_rows(read_rows(file, [field]), field)
         text = decode(data, "surrogateescape")  # a line that is no text is an error of its own
-    except CourseError as error:
-        raise CourseError(f"{path}: {error}") from error
-    if JSON.match(text):
+    except (CourseError, OSError) as error:
+        raise CourseError(f"can't read {path}: {error}") from error
+    if ARRAY.match(text):
         return path, _of_rows(read_rows(file, [field]), field)
-    return path, _of_lines(io.StringIO(text, newline=None), field)
+    return path, _of_lines(io.StringIO(text, newline=None), field, records=bool(ending_of(file) or OBJECT.match(text)))
 
 
 def check_text(text: str) -> str | CourseError:
@@ -50,17 +49,15 @@ def check_text(text: str) -> str | CourseError:
     return text
 
 
-def _of_lines(lines: Iterable[str], field: str) -> Texts:
-    """A text per line, or one per JSON object where the first line holds one."""
-    lines = iter(lines)
-    first = next(lines, None)
-    if first is None:
-        return
-    rows = ((f"line {number}", line) for number, line in enumerate(chain([first], lines), start=1))
-    if JSON.match(first):
-        yield from _of_rows((Row(place, parse_json(line)) for place, line in rows if line.strip()), field)
-    else:
-        yield from ((place, check_text(line)) for place, line in rows)
+def _of_lines(lines: Iterable[str], field: str, records: bool = False) -> Texts:
+    """A text per line, or one per JSON object, where the lines are records or the first one holds such."""
+    for number, line in enumerate(lines, start=1):
+        records = records or (number == 1 and bool(OBJECT.match(line)))
+        text = check_text(line)
+        if records and isinstance(text, str):
+            yield from _of_rows([Row(f"line {number}", parse_json(text))], field)
+        else:
+            yield f"line {number}", text
 
 
 def _of_rows(rows: Iterable[Row], field: str) -> Texts:

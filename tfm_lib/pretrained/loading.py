@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor
 
 from tfm_lib.data.batches import pad_rows
-from tfm_lib.data.published import PretrainedVocabulary, read_tokenizer
+from tfm_lib.data.published import PretrainedVocabulary
+from tfm_lib.data.tokenizer_files import read_tokenizer
 from tfm_lib.errors import CourseError
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.generation import Generation

@@ -1,0 +1,78 @@
+"""Fields of a record: which holds a text, also one inside of another, and what to type where none is found."""
+
+from collections.abc import Sequence
+from shlex import quote
+
+from tfm_lib.errors import CourseError, option
+
+NULLS = {"NaN", "nan", "<NA>", "null", "NULL", "None"}  # as pandas and databases write a cell that holds nothing
+_MISSING = object()
+
+
+def field_of(record: object, field: str, fields: Sequence[str]) -> str:
+    """A field of a record as a text: `translation.en` and `messages.0.content` are inside of other fields.
+
+    Raises CourseError where there is none, where it holds nothing, or something else than a text; it names the fields
+    that there are, and what to type for those inside.
+    """
+    if isinstance(record, CourseError):
+        raise record
+    if not isinstance(record, dict):
+        raise CourseError(f"expected an object with {' and '.join(fields)}, got {type(record).__name__}")
+    value = _inside(record, field)
+    if value is _MISSING:
+        raise CourseError(missing(field, record, fields))
+    if value is None or value in NULLS:
+        raise CourseError(f"{field} is {'null' if value is None else value}, which means that it is missing")
+    if not isinstance(value, str):
+        raise CourseError(f"{field} must be a string, got {type(value).__name__}; write it as text")
+    text = value.strip()
+    if not text:
+        raise CourseError(f"{field} is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CourseError(f"{field} has half of a character ({text[error.start]!a}); write both halves") from error
+    return text
+
+
+def _inside(record: object, field: str) -> object:
+    if isinstance(record, dict) and field in record:
+        return record[field]
+    for part in field.split("."):
+        if isinstance(record, dict) and part in record:
+            record = record[part]
+        elif isinstance(record, list) and part.isdecimal() and int(part) < len(record):
+            record = record[int(part)]
+        else:
+            return _MISSING
+    return record
+
+
+def missing(field: str, record: dict, fields: Sequence[str]) -> str:
+    names = ", ".join(_quoted(name if len(name) < 40 else f"{name[:40]}…") for name in map(str, record)) or "none"
+    sides = ("text", "summary")[: len(fields)]
+    example = ",".join(map(_quoted, _likely(record, fields) or [side.upper() for side in sides]))
+    which = f"say which hold {' and '.join(sides)}" if len(fields) > 1 else f"say which holds the {sides[0]}"
+    return f"the field {field} is missing (there are: {names}); add it, or {which}: {option('fields', quote(example))}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "," in name else name
+
+
+def _likely(record: dict, fields: Sequence[str]) -> list[str] | None:
+    """Names of fields that hold texts: a translation's, those of the first turns of a chat, else the longest texts."""
+    for name, value in record.items():
+        texts = []
+        if isinstance(value, dict):
+            texts = [f"{name}.{part}" for part, text in value.items() if isinstance(text, str)]
+        elif isinstance(value, list) and all(isinstance(turn, dict) for turn in value):
+            turns = [turn for turn in enumerate(value) if turn[1].get("role", turn[1].get("from")) != "system"]
+            texts = [f"{name}.{place}.{part}" for place, turn in turns for part in ("content", "value") if part in turn]
+        if len(texts) >= len(fields):
+            return texts[: len(fields)]
+    texts = [name for name, value in record.items() if isinstance(value, str) and name not in fields and name]
+    texts.sort(key=lambda name: -len(record[name]))
+    names = [field if field in record else texts.pop(0) if texts else None for field in fields]
+    return None if None in names else names  # type: ignore[return-value]

@@ -1,0 +1,109 @@
+"""Tables: which sign parts their cells, where quotes are quotes, and the rows, each a record or an error."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tfm_lib.data.fields import missing
+from tfm_lib.errors import CourseError
+
+DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}  # Excel's choice depends on the country
+
+
+class Row(NamedTuple):
+    """One record of a file, or what is wrong with it, and where it stands: "line 3" or "row 3"."""
+
+    place: str
+    record: object
+
+
+def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
+    lines = list(io.StringIO(text, newline=""))  # ends at \n, \r\n or \r, and the csv module sees which
+    begin = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    if begin == len(lines):
+        return
+    delimiter = None
+    if told := re.fullmatch(r"sep=(.)\s*", lines[begin], re.IGNORECASE):  # as Excel begins a file
+        delimiter, begin = told[1], begin + 1
+    if delimiter is None:
+
+        def likely(mark: str) -> tuple[int, bool, int]:
+            names = _names(lines[begin], mark)
+            return len({*fields} & {*names}), tabs and mark == "\t", len(names)
+
+        delimiter = max(DELIMITERS, key=likely)
+    try:
+        rows = _rows_of_table(lines[begin:], delimiter)
+    except csv.Error as error:
+        line = int(re.findall(r"line (\d+)", str(error))[0])
+        raise CourseError(str(error).replace(f"line {line}", f"line {line + begin}", 1)) from error
+    names = [name.strip() for name in rows[0][1]]
+    for field in fields:
+        if names.count(field) > 1:
+            raise CourseError(f", line {begin + 1}: the column {field} comes twice; rename one of them")
+        if field not in names:
+            example = dict(zip(names, rows[1][1] if len(rows) > 1 else names, strict=False))
+            raise CourseError(
+                f", line {begin + 1}: this line has to name the columns; {missing(field, example, fields)}"
+            )
+    holding = DELIMITERS.get(delimiter, repr(delimiter))
+    for number, row in rows[1:]:
+        place = f"line {begin + number}"
+        if len(row) < len(names) or any(row[len(names) :]):
+            count = f"{len(row)} cells, and {len(names)} in the header"
+            yield Row(place, CourseError(f"{count}; quote a text that holds {holding}"))
+        else:
+            yield Row(place, dict(zip(names, row, strict=False)))
+
+
+def _rows_of_table(lines: list[str], delimiter: str) -> list[tuple[int, list[str]]]:
+    """The rows, by the rules of CSV (RFC 4180); quotes are ordinary signs in a table of tabs that isn't one by these.
+
+    There a quote that opens a cell may close rows later, and glue them: such a cell holds both a tab and a line's end.
+    """
+    error = None
+    try:
+        rows = list(_cells(lines, delimiter))
+    except csv.Error as found:
+        rows, error = [], found
+    if delimiter == "\t" and '"' in "".join(lines):
+        glued = any(delimiter in cell and re.search(r"[\r\n]", cell) for _, row in rows for cell in row)
+        if error or glued or len({len(row) for _, row in rows}) > 1:
+            plain = list(_cells(lines, delimiter, quoted=False))
+            if len({len(row) for _, row in plain}) == 1:
+                return plain
+    if error:
+        raise error
+    return rows
+
+
+def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table that aren't blank, each after the number of its first line. Raises csv.Error."""
+    usual = csv.field_size_limit(2**31 - 1)  # else a cell of more than 131,072 characters is an error
+    dialect = {"delimiter": delimiter, "strict": True, "skipinitialspace": delimiter != "\t"}
+    rows = csv.reader(lines, **dialect, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)  # type: ignore[arg-type]
+    begin = 1
+    try:
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                yield begin, row
+            begin = rows.line_num + 1
+    except csv.Error as error:
+        raise csv.Error(f", line {begin}: not CSV ({error}); check the quotes of the row that begins there") from error
+    finally:
+        csv.field_size_limit(usual)
+
+
+def is_table(text: str, fields: Sequence[str]) -> str | None:
+    """The delimiter of a table whose first line names all these fields."""
+    line = next((line for line in io.StringIO(text, newline="") if line.strip()), "")
+    return next((mark for mark in DELIMITERS if fields and {*fields} <= {*_names(line, mark)}), None)
+
+
+def _names(line: str, delimiter: str) -> list[str]:
+    try:
+        return [name.strip() for _, row in _cells([line], delimiter) for name in row]
+    except csv.Error:
+        return [name.strip() for name in line.split(delimiter)]
