@@ -84,6 +84,8 @@ def test_quotes_are_ordinary_in_a_table_of_tabs_that_is_no_csv(tmp_path, opening
         ("a.jsonl", '{"article": "a", "summary": "b"},\n', "line 1: not JSON .*leave the comma at its end out"),
         ("a.json", '[{"article": "a",\n', "a JSON array that breaks .*line 2"),
         ("a.json", '{"article": "a",\n"summary": "b"}', "one JSON object over many lines"),
+        ("a.csv", "sep=;\n", "no pairs in it"),
+        ("a.csv", "\n\nsep=;\narticle;summary\na;b;c\n", "line 5: 3 cells, and 2 in the header"),
         ("a.jsonl", "[1, 2]\n", "line 1: expected an object with article and summary, got list"),
         ("a.jsonl", "<!DOCTYPE html>\n", "a web page"),
         ("a.jsonl", b"\x00\x01\x02\x00", "no text .*zero bytes"),
@@ -173,7 +175,7 @@ def test_an_article_in_other_letters_is_the_same_article(tmp_path):
     [
         ("a.tsv", "article\tsummary\nrain fell\train\n", [("line 2", "rain fell")]),
         ("a.json", '[\n {"article": "rain fell"}\n]', [("record 1", "rain fell")]),
-        ("a.txt", '\n{"article": "rain fell"}\n', [("line 2", "rain fell")]),
+        ("a.txt", '{"article": "rain fell"}\n', [("line 1", "rain fell")]),
         ("a.txt", "rain fell\rsnow fell\r", [("line 1", "rain fell\n"), ("line 2", "snow fell\n")]),
         ("a.txt", "rain fell\nsnow fell".encode("utf-16"), [("line 1", "rain fell\n"), ("line 2", "snow fell")]),
         ("a.txt", "[Music] rain fell", [("line 1", "[Music] rain fell")]),
@@ -198,6 +200,8 @@ def test_a_line_that_is_no_text_is_an_error_in_its_place(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"rain fell\n\xff\xfe\xfa\n\nsnow fell\n")
     _, texts = open_texts(str(tmp_path / "a.txt"))
     places = [(place, text if isinstance(text, str) else type(text).__name__) for place, text in texts]
+    (tmp_path / "a.txt").write_text('\n{"article": "rain fell"}\n')
+    assert [text for _, text in open_texts(str(tmp_path / "a.txt"))[1]][1:] == ["rain fell"], "a line out for each in"
     assert places == [
         ("line 1", "rain fell\n"),
         ("line 2", "CourseError"),

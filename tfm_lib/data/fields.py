@@ -50,6 +50,7 @@ def _inside(record: object, field: str) -> object:
 
 
 def missing(field: str, record: dict, fields: Sequence[str]) -> str:
+    """That a record lacks a field: which ones it has, and what to type where some of them hold what is wanted."""
     names = ", ".join(_quoted(name if len(name) < 40 else f"{name[:40]}…") for name in map(str, record)) or "none"
     sides = ("text", "summary")[: len(fields)]
     example = ",".join(map(_quoted, _likely(record, fields) or [side.upper() for side in sides]))

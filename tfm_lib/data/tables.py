@@ -20,42 +20,50 @@ class Row(NamedTuple):
 
 
 def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
+    """The rows of a table whose first line names its columns.
+
+    fields: the columns that are wanted, by which the delimiter is told; tabs: it is tabs, if nothing else tells.
+    Raises CourseError, after the line, where a column is missing or comes twice, and where quotes are broken.
+    """
     lines = list(io.StringIO(text, newline=""))  # ends at \n, \r\n or \r, and the csv module sees which
-    begin = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-    if begin == len(lines):
+    filled = (number for number, line in enumerate(lines) if line.strip())
+    first, delimiter = next(filled, None), None
+    if first is not None and (told := re.fullmatch(r"sep=(.)\s*", lines[first], re.IGNORECASE)):  # as Excel begins
+        lines[first], delimiter, first = "\n", told[1], next(filled, None)
+    if first is None:
         return
-    delimiter = None
-    if told := re.fullmatch(r"sep=(.)\s*", lines[begin], re.IGNORECASE):  # as Excel begins a file
-        delimiter, begin = told[1], begin + 1
-    if delimiter is None:
-
-        def likely(mark: str) -> tuple[int, bool, int]:
-            names = _names(lines[begin], mark)
-            return len({*fields} & {*names}), tabs and mark == "\t", len(names)
-
-        delimiter = max(DELIMITERS, key=likely)
+    delimiter = delimiter or _delimiter(lines[first], fields, tabs)
     try:
-        rows = _rows_of_table(lines[begin:], delimiter)
+        (place, header), *rows = _rows_of_table(lines, delimiter)
     except csv.Error as error:
-        line = int(re.findall(r"line (\d+)", str(error))[0])
-        raise CourseError(str(error).replace(f"line {line}", f"line {line + begin}", 1)) from error
-    names = [name.strip() for name in rows[0][1]]
+        raise CourseError(str(error)) from error
+    names = [name.strip() for name in header]
+    _check_names(f", line {place}", names, rows[0][1] if rows else names, fields)
+    for number, row in rows:
+        record: object = dict(zip(names, row, strict=False))
+        if len(row) < len(names) or any(row[len(names) :]):
+            holds = DELIMITERS.get(delimiter, repr(delimiter))
+            record = CourseError(f"{len(row)} cells, and {len(names)} in the header; quote a text that holds {holds}")
+        yield Row(f"line {number}", record)
+
+
+def _delimiter(header: str, fields: Sequence[str], tabs: bool) -> str:
+    """What parts the names of columns: what finds the most of the fields, and else the most names."""
+
+    def likely(mark: str) -> tuple[int, bool, int]:
+        names = _names(header, mark)
+        return len({*fields} & {*names}), tabs and mark == "\t", len(names)
+
+    return max(DELIMITERS, key=likely)
+
+
+def _check_names(place: str, names: list[str], example: list[str], fields: Sequence[str]) -> None:
     for field in fields:
         if names.count(field) > 1:
-            raise CourseError(f", line {begin + 1}: the column {field} comes twice; rename one of them")
+            raise CourseError(f"{place}: the column {field} comes twice; rename one of them")
         if field not in names:
-            example = dict(zip(names, rows[1][1] if len(rows) > 1 else names, strict=False))
-            raise CourseError(
-                f", line {begin + 1}: this line has to name the columns; {missing(field, example, fields)}"
-            )
-    holding = DELIMITERS.get(delimiter, repr(delimiter))
-    for number, row in rows[1:]:
-        place = f"line {begin + number}"
-        if len(row) < len(names) or any(row[len(names) :]):
-            count = f"{len(row)} cells, and {len(names)} in the header"
-            yield Row(place, CourseError(f"{count}; quote a text that holds {holding}"))
-        else:
-            yield Row(place, dict(zip(names, row, strict=False)))
+            lack = missing(field, dict(zip(names, example, strict=False)), fields)
+            raise CourseError(f"{place}: this line has to name the columns; {lack}")
 
 
 def _rows_of_table(lines: list[str], delimiter: str) -> list[tuple[int, list[str]]]:
