@@ -47,8 +47,8 @@ def pairs_of(folder: Path, name: str, content: str | bytes, **options) -> list[P
         "JSON lines, called .txt": ("a.txt", "\n" + LINES),
         "JSON lines, called .csv": ("a.csv", LINES),
         "a table, called .txt": ("a.txt", TABLE),
-        "gzip without the ending": ("a.csv", gzip.compress(TABLE.encode())),
-        "a zipped table": ("a.csv.gz", gzip.compress(TABLE.encode())),
+        "gzip without the ending": ("a.csv", gzip.compress(TABLE.encode(), mtime=0)),
+        "a zipped table": ("a.csv.gz", gzip.compress(TABLE.encode(), mtime=0)),
     }.values(),
     ids=str,
 )
@@ -179,7 +179,7 @@ def test_an_article_in_other_letters_is_the_same_article(tmp_path):
         ("a.txt", "rain fell\rsnow fell\r", [("line 1", "rain fell\n"), ("line 2", "snow fell\n")]),
         ("a.txt", "rain fell\nsnow fell".encode("utf-16"), [("line 1", "rain fell\n"), ("line 2", "snow fell")]),
         ("a.txt", "[Music] rain fell", [("line 1", "[Music] rain fell")]),
-        ("a.jsonl.gz", gzip.compress(b'{"article": "rain fell"}\n'), [("line 1", "rain fell")]),
+        ("a.jsonl.gz", gzip.compress(b'{"article": "rain fell"}\n', mtime=0), [("line 1", "rain fell")]),
     ],
 )
 def test_texts_to_summarize_are_read_as_pairs_are(tmp_path, name, content, texts):
