@@ -1,7 +1,9 @@
 """Which errors are answers to what somebody typed, and which are bugs; how options are called in the answers."""
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 BY_MAKE = "TFM_BY_MAKE"  # set in the environment where make runs the command
 
@@ -15,7 +17,8 @@ def option(name: str, value: object = None) -> str:
 
 def command(name: str) -> str:
     """A command as one types it."""
-    return f"{'make' if BY_MAKE in os.environ else 'tfm'} {name}"
+    ours = "tfm" if Path(sys.argv[0]).stem == "tfm" else "python -m tfm_lib"
+    return f"{'make' if BY_MAKE in os.environ else ours} {name}"
 
 
 class CourseError(ValueError):

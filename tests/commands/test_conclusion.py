@@ -20,7 +20,7 @@ def test_a_lead_is_one_where_its_interval_says_so(lead, verdict):
 def test_few_pairs_are_said_to_be_few():
     _, measure, help = conclusion(54, 6, (0.0, -0.1, 0.1))
     assert measure == "6 test pairs: each moves a score by up to 16.7, so that they say little."
-    assert help == "54 pairs teach little language: --model facebook/bart-base has it."
+    assert help == "54 pairs teach little language; --model facebook/bart-base has learned English."
     _, measure, help = conclusion(10_000, 100, (0.0, -0.1, 0.1))
     assert measure == "100 test pairs: each moves a score by up to 1.0."
     assert help == "It learned from 10,000 pairs; more of them, or more time, may help."

@@ -103,7 +103,7 @@ def conclusion(learned: int, tested: int, over_best: tuple[float, float, float],
     measure += ", so that they say little." if tested < FEW else "."
     help = f"It learned from {learned:,} pairs; more of them, or more time, may help."
     if learned < MANY and not published:
-        help = f"{learned:,} pairs teach little language: {option('model', 'facebook/bart-base')} has it."
+        help = f"{learned:,} pairs teach little language; {option('model', 'facebook/bart-base')} has learned English."
     return [verdict, measure, help]
 
 

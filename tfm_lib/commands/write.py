@@ -28,7 +28,7 @@ def write(
     """Summarize texts with a trained model.
 
     Each gets a line; what else is to be said about one goes to standard error. With a count above 1, a line per
-    summary: its probability and it, after the number of the file's line. A text that can't be summarized leaves an
+    summary: its probability and it, after the number of the text. A text that can't be summarized leaves an
     empty line, or none under a count, and the exit status is 1.
     """
     from tfm_lib.data.texts import check_text, open_texts

@@ -71,7 +71,7 @@ def read_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
 def unpacked(path: Path) -> bytes:
     """The bytes of a file, unzipped where it is gzip. Raises CourseError where there is none, or a broken one."""
     if path.is_dir():
-        raise CourseError("a folder; give a file, or a folder that holds train.jsonl or another train file")
+        raise CourseError("a folder; give one of its files")
     if not path.is_file():
         raise CourseError("there is no such file; check the path")
     data = path.read_bytes()
