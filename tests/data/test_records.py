@@ -70,6 +70,7 @@ def test_quotes_are_ordinary_in_a_table_of_tabs_that_is_no_csv(tmp_path, opening
     ("name", "content", "message"),
     [
         ("a.csv", 'article,summary\na,b\na,"b\nc,d\n', r"a\.csv, line 3: not CSV .*the row that begins there"),
+        ("a.tsv", 'article\tsummary\n"a ""b"""\tc\n"d\te\n', "line 3: not CSV .*the row that begins there"),
         ("a.csv", "article,summary,summary\na,b,c\n", "line 1: the column summary comes twice; rename"),
         ("a.csv", "# by me\narticle,summary\na,b\n", r"line 1: this line has to name the columns.*there are: # by me"),
         ("a.csv", "a long text,b\nx,y\n", "has to name the columns.*there are: a long text, b"),

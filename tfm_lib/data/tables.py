@@ -78,6 +78,8 @@ def _rows_of_table(lines: list[str], delimiter: str) -> list[tuple[int, list[str
         rows, error = [], found
     if delimiter == "\t" and '"' in "".join(lines):
         glued = any(delimiter in cell and re.search(r"[\r\n]", cell) for _, row in rows for cell in row)
+        if error and '""' in "".join(lines):
+            raise error  # who doubles quotes writes CSV, in which one is broken
         if error or glued or len({len(row) for _, row in rows}) > 1:
             plain = list(_cells(lines, delimiter, quoted=False))
             if len({len(row) for _, row in plain}) == 1:
