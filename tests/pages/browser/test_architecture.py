@@ -99,7 +99,8 @@ def test_what_a_mask_hides_is_said_to_be_hidden_and_colors_follow_the_scheme(sho
     assert [canvas.evaluate(pixel, y) for y in (height - 8, height // 2 - 40)] == [255, 0]  # below, above the diagonal
     light = canvas.evaluate("canvas => canvas.toDataURL()")
     root.page.emulate_media(color_scheme="dark")
-    assert canvas.evaluate("canvas => canvas.toDataURL()") != light
+    changed = "([canvas, light]) => canvas.toDataURL() != light"
+    root.page.wait_for_function(changed, arg=[canvas.element_handle(), light])
 
 
 def test_it_says_what_it_writes_which_words_it_lacks_and_which_stories_it_cannot_read(show):
