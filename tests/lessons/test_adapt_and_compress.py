@@ -12,7 +12,6 @@ from torch import nn
 from benchmarks import lessons
 from benchmarks.adapt_and_compress import adapting, compressing
 from tests import ROOT
-from tests.lessons.same_code import assert_same
 from tests.nbclaims import cells
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.model import Transformer, TransformerConfig
@@ -21,10 +20,6 @@ from tfm_lib.pretrained import newsroom_model
 LESSON = "17_adapt_and_compress"
 BOOK = cells.read(ROOT / f"notebooks/{LESSON}.ipynb")
 TEXT = "\n".join(cell.source for cell in cells.markdown_cells(BOOK))
-SHARED = {
-    adapting: ("tell", "make_shows", "LoRA", "with_lora", "Adapter", "Prefixed"),
-    compressing: ("to_grid", "distillation_loss", "Expert", "MixtureOfExperts", "balance_loss"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +28,13 @@ def lesson():
     return vars(lessons.definitions(LESSON))
 
 
-@pytest.mark.parametrize("script", SHARED, ids=["adapting", "compressing"])
-def test_the_lesson_defines_what_its_benchmarks_measured(script):
-    assert_same(LESSON, script, SHARED[script])
-
-
-def test_the_lesson_tells_the_stories_of_its_benchmark():
-    names: dict = {}
-    for cell in BOOK.cells:
-        if cell.id in ("kind", "tell"):
-            exec(cell.source, names)
-    assert names["SHOW"] == adapting.SHOW
-    assert names["make_shows"](3, 20, True) == adapting.make_shows(3, 20, True)
-
-
 # ----------------------------------------------------------------------------------------------------
 # Adapting
 
 
-def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phrasing_of_its_own():
+def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phrasing_of_its_own(lesson):
     _, vocabulary = newsroom_model()
-    learned, test = adapting.make_shows(0, 500), adapting.make_shows(0, 300, test=True)
+    learned, test = lesson["make_shows"](0, 500), lesson["make_shows"](0, 300, test=True)
     texts = [text for pair in [*learned, *test] for text in (pair.article, pair.summary)]
     assert not any(vocabulary.unknown_id in row for row in vocabulary.encode_all(texts))
     people, places = ({summary.split()[place] for _, summary in learned} for place in (3, 6))
@@ -282,21 +263,16 @@ def recorded(script) -> dict:
     return json.loads(Path(script.__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
-def test_the_records_are_those_of_their_scripts():
-    for script in SHARED:
+def test_the_records_are_those_of_their_scripts_and_a_row_that_needs_no_training_comes_out_again(lesson):
+    for script in (adapting, compressing):
         record = recorded(script)
-        assert record["command"] == script.COMMAND and record["seeds"] == [*range(script.SEEDS)]
-        assert record["stories"] == script.STORIES
+        assert (record["seeds"], record["stories"]) == ([*range(script.SEEDS)], script.STORIES)
     assert [row["way"] for row in recorded(adapting)["rows"]] == [*adapting.WAYS]
-
-
-def test_a_row_of_the_record_comes_out_again():
-    """One of the cells of compressing.json, without training."""
     test = compressing.Test()
     model, _ = newsroom_model()
     with torch.no_grad():
         for weight in compressing.matrices(model):
-            numbers, step = compressing.to_grid(weight, 2, weight.numel())
+            numbers, step = lesson["to_grid"](weight, 2, weight.numel())
             weight.copy_((numbers * step).view_as(weight))
     [row] = [row for row in recorded(compressing)["bits"] if (row["per"], row["bits"]) == ("tensor", 2)]
     assert test.of(model) == {"exact": row["exact"], "headline": row["headline"]}

@@ -19,7 +19,6 @@ from benchmarks.families_and_scale import families, noise, parts_replaced, scali
 from benchmarks.real_text import docstrings
 from benchmarks.speed import buckets, changes, learning, report, speed
 from benchmarks.speed.peers import PEERS
-from tests.lessons.same_code import assert_same
 from tfm_lib.commands import tasks
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
@@ -267,15 +266,6 @@ def test_a_record_names_the_command_that_repeats_it(path):
     assert command.endswith(" -m " + ".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
-def test_lesson_14_trains_what_its_benchmarks_trained():
-    shared = {
-        copying_digits: ("Copier", "digits", "train"),
-        layers_compared: ("Recurrent", "Convolution", "SelfAttention", "Reader", "symbol_from_afar", "fit"),
-    }
-    for script, names in shared.items():
-        assert_same("14_before_and_beside", script, names)
-
-
 @pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
 def test_a_record_of_lesson_14_is_complete(name, script):
     record = record_of(name)
@@ -293,7 +283,7 @@ def test_copying_is_measured_on_whole_strings():
 
 @pytest.mark.parametrize(("distance", "first"), [(2, 2), (6, 6)])
 def test_the_symbol_from_afar_stood_so_far_back(distance, first):
-    ids, labels = layers_compared.symbol_from_afar(distance)
+    ids, labels = layers_compared.LESSON.symbol_from_afar(distance)
     assert (labels[:, :first] == layers_compared.IGNORED).all() and (labels[:, first:] == ids[:, :-first]).all()
 
 
@@ -486,7 +476,7 @@ def test_slopes_are_blooms(heads):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
     theirs = build_alibi_tensor(torch.ones(1, 5), heads, torch.float32)[:, 0]  # (H, T), of each key's place
-    ours = parts_replaced.alibi(5, heads)
+    ours = parts_replaced.LESSON.alibi(5, heads)
     assert torch.allclose(ours.softmax(-1)[:, -1], theirs.softmax(-1), atol=1e-6)
     assert torch.allclose(ours[:, 4, :4] - ours[:, 4, 1:], theirs[:, :4] - theirs[:, 1:], atol=1e-6)
     assert (ours[:, 0, 1:] == -torch.inf).all() and (ours.diagonal(dim1=1, dim2=2) == 0).all()
@@ -496,7 +486,7 @@ def test_slopes_are_blooms(heads):
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
 def test_grouped_heads_are_heads_whose_keys_and_values_are_repeated(kv_heads, positions):
     torch.manual_seed(0)
-    grouped, plain = (parts_replaced.Attention(32, 4, heads, positions) for heads in (kv_heads, 4))
+    grouped, plain = (parts_replaced.LESSON.Attention(32, 4, heads, positions) for heads in (kv_heads, 4))
     taken = grouped.state_dict()
     for name in ("key.weight", "value.weight"):
         taken[name] = taken[name].unflatten(0, (kv_heads, 8)).repeat_interleave(4 // kv_heads, 0).flatten(0, 1)
@@ -554,19 +544,3 @@ def test_parameters_are_counted_with_and_without_the_table():
     for width in scaling_law.WIDTHS:
         own = 2 * (12 * width**2 + 13 * width) + 2 * width
         assert scaling_law.counted(width) == {"all": own + 604 * width, "without embeddings": own}
-
-
-@pytest.mark.slow
-def test_the_law_is_that_of_its_runs(monkeypatch):
-    record = record_of("scaling_law")
-    monkeypatch.setattr(scaling_law, "RESAMPLED", 2)
-    assert record["frontier"] == scaling_law.frontier(record["rows"])
-    assert record["parameters"] == {str(width): scaling_law.counted(width) for width in scaling_law.WIDTHS}
-    for way, law in scaling_law.fits(record["rows"]).items():
-        recorded = record["fits"][way]
-        assert law.keys() == recorded.keys() and law["residuals"].keys() == recorded["residuals"].keys()
-        for key in ("E", "alpha", "beta", "typical error", "largest error"):
-            assert recorded[key] == pytest.approx(law[key], rel=0.01), (way, key)
-        for key in ("E", "alpha", "beta"):
-            low, high = recorded[f"{key} 95 %"]
-            assert low <= recorded[key] <= high, (way, key)
