@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.model.test_model import random_ids, small
+from tests.writing.plain_beam import plain_beam_search
 from tests.writing.test_decoding import lively, ragged, with_output_bias
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
@@ -14,7 +15,6 @@ from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.writing.beam import search as search_over_logits
 from tfm_lib.writing.decoding import Writer, greedy, token_log_probs
 from tfm_lib.writing.next_token import NO_RULES, Rules
-from tfm_lib.writing.plain_beam import plain_beam_search
 
 
 def to_lists(tokens, scores, config):
