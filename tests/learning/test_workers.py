@@ -37,18 +37,6 @@ def test_a_part_counts_labels_not_rows() -> None:
     assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
 
 
-def test_the_shares_gradients_add_up_to_the_whole() -> None:
-    model = small_model().double().eval()
-
-    def gradients(batch: Batch) -> list[torch.Tensor]:
-        loss = training.sequence_loss(model(batch.src, batch.decoder_input), batch.labels, PAD_ID, 0.1)
-        return list(torch.autograd.grad(loss, list(model.parameters())))
-
-    shares = [workers.own_share(BATCH, rank, 7) for rank in range(7)]
-    parts = [[part * gradient for gradient in gradients(own)] for own, part in shares]
-    torch.testing.assert_close([sum(of_one) for of_one in zip(*parts, strict=True)], gradients(BATCH))
-
-
 def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workers.find_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="cuda or cpu, not on mps"):
@@ -92,30 +80,6 @@ def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> Non
     assert loss == pytest.approx(expected.item(), rel=1e-9) and optimizer.param_groups[0]["lr"] == 0.01
     for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
-
-
-def test_one_worker_trains_as_one_process_does(
-    alone: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps, take_step = [], workers._Team.take_step
-    monkeypatch.setattr(workers._Team, "take_step", lambda *args: steps.append(1) or take_step(*args))
-    saved: list = []
-    workers.train(small_model(), EXAMPLES, RECIPE, save=saved.append)
-    assert "7/7 steps" in capsys.readouterr().err and len(saved) == 2
-    workers.train(small_model(), EXAMPLES, RECIPE, progress=False)
-    assert capsys.readouterr().err == "" and distributed.is_initialized()
-    assert len(steps) == 14, "each step is the team's"
-
-
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_after_its_step_with_a_checkpoint(name: signal.Signals, alone: None) -> None:
-    model, saved = small_model(), []
-    model.register_forward_hook(lambda *_: signal.raise_signal(name) if len(saved) == 1 else None)
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    with pytest.raises(KeyboardInterrupt):
-        workers.train(model, EXAMPLES, RECIPE, save=lambda s: saved.append(len(s.history.step)), progress=False)
-    assert saved == [0, 1]
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
