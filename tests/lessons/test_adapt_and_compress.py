@@ -44,18 +44,6 @@ def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phr
     assert not any("crowds waited" in article for article, _ in learned)
 
 
-def test_lora_by_hand(lesson):
-    layer = lesson["LoRA"](nn.Linear(2, 1, bias=False), rank=1, alpha=2)
-    with torch.no_grad():
-        layer.linear.weight.copy_(torch.tensor([[1.0, 1.0]]))
-        layer.a.copy_(torch.tensor([[1.0, 2.0]]))
-        layer.b.fill_(3.0)
-    assert layer(torch.tensor([1.0, 1.0])).item() == 2 + 2 * 3 * 3
-    with torch.no_grad():
-        assert lesson["merged"](layer).weight.tolist() == [[1 + 6, 1 + 12]]
-        assert layer.linear.weight.tolist() == [[1, 1]]
-
-
 def test_a_fresh_lora_changes_nothing_and_trains_only_its_own(lesson):
     base, _ = newsroom_model()
     changed = lesson["with_lora"](base, rank=2)
@@ -171,21 +159,6 @@ def test_in_half_precision_merging_loses_a_part_of_the_change(both, lesson):
     assert losses[torch.float64] < 1e-13 < losses[torch.float32] < 1e-5 < 1e-3 < losses[torch.bfloat16] < 0.5
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-def test_a_prefix_of_peft_has_as_many_numbers_a_layer(lesson):
-    """No more can be compared: `peft` puts prefixes before the self-attention of decoders, the lesson before each."""
-    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
-    sizes = dict(vocab_size=40, d_model=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64)
-    heads = dict(encoder_attention_heads=2, decoder_attention_heads=2, max_position_embeddings=32)
-    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes, **heads))
-    tokens = dict(num_virtual_tokens=3, num_layers=2, token_dim=32, num_attention_heads=2)
-    model = peft.get_peft_model(bart, peft.PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", **tokens))
-    prefixed = lesson["Prefixed"].of(MultiHeadAttention(32, 2), 3)
-    trained, _ = model.get_nb_trainable_parameters()
-    assert trained == 2 * lesson["trained"](prefixed) == 2 * 2 * 3 * 32
-    assert isinstance(prefixed.prefix, nn.Parameter)
-
-
 # ----------------------------------------------------------------------------------------------------
 # Compressing
 
@@ -228,24 +201,6 @@ def test_the_loss_of_distillation_is_torchs(lesson):
         theirs = nn.functional.kl_div((student / T).log_softmax(-1), (teacher / T).softmax(-1), reduction="batchmean")
         torch.testing.assert_close(lesson["distillation_loss"](student, teacher, T), T**2 * theirs)
     torch.testing.assert_close(lesson["distillation_loss"](student, student, 2), torch.tensor(0.0), atol=1e-6, rtol=0)
-
-
-def test_the_formula_of_the_divergence_is_torchs():
-    [formula] = re.findall(r"\*Kullback-Leibler divergence\*, \$\\sum_w (.+?)\$", TEXT)
-    written = re.sub(r"\\ln (\w)_w", r"\1.log()", formula).replace("_w (", " * (")  # p * (p.log() - q.log())
-    p, q = torch.randn(2, 9).softmax(-1)
-    ours = eval(written, {"p": p, "q": q}).sum()
-    torch.testing.assert_close(ours, nn.functional.kl_div(q.log(), p, reduction="sum"))
-
-
-@pytest.mark.parametrize(("experts", "k"), [(4, 1), (4, 2), (8, 2), (8, 8)])
-def test_balance_is_k(lesson, experts, k):
-    chances = torch.stack([torch.full((experts,), 0.1).scatter(0, (torch.arange(k) + e) % experts, 1.0)
-                           for e in range(experts)])  # fmt: skip
-    chances = chances / chances.sum(-1, keepdim=True)
-    assert lesson["balance_loss"](chances, k).item() == pytest.approx(k)
-    alone = torch.zeros(5, experts).index_fill(1, torch.arange(k), 1 / k)
-    assert lesson["balance_loss"](alone, k).item() == pytest.approx(experts)
 
 
 def test_the_balance_loss_is_transformers(lesson):

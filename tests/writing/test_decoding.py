@@ -73,7 +73,7 @@ def before(tokens, start_id=1):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2), (0, 3, 0)])
 def test_greedy_is_plain_greedy_on_ragged_batches(norm_first, ids):
-    for seed in range(4):
+    for seed in range(2):
         names = dict(zip(("pad_id", "start_id", "eos_id"), ids, strict=True))
         model, src = lively(seed, norm_first=norm_first, **names), ragged(ids[0], seed)
         assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
@@ -91,7 +91,7 @@ def test_greedy_is_plain_greedy_at_the_extremes(changes, shape):
 
 @pytest.mark.parametrize(("min_new_tokens", "n"), [(0, 2), (5, 3), (12, 2)])
 def test_the_rules_hold_in_greedy(min_new_tokens, n):
-    for seed in range(4):
+    for seed in range(2):
         model, src = lively(seed, norm_first=True), random_ids(5, 7, high=8)
         tokens = greedy(model, src, 12, rules=Rules(min_new_tokens=min_new_tokens, no_repeat_ngram_size=n))
         assert torch.equal(tokens, plain_greedy(model, src, 12, min_new_tokens, n))
