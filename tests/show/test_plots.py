@@ -133,7 +133,7 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, py
     try:
         if pyplot_was_used:
             select_figure_formats(shell, {"svg"})
-        figure = learning_curve([4.0, 2.0, 3.0])
+        figure = with_lit("memory")
         shell.user_ns.update(figure=figure)
         with capture_output() as captured:
             assert shell.run_cell(cell).success
