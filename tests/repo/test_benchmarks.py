@@ -266,16 +266,6 @@ def test_a_record_names_the_command_that_repeats_it(path):
     assert command.endswith(" -m " + ".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
-@pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
-def test_a_record_of_lesson_14_is_complete(name, script):
-    record = record_of(name)
-    assert tuple(record["seeds"]) == script.SEEDS
-    assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
-    keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
-    groups = {tuple(run[key] for key in keys) for run in record["runs"]}
-    assert len(record["runs"]) == len(groups) * len(script.SEEDS)
-
-
 def test_copying_is_measured_on_whole_strings():
     row = copying_digits.run("GRU with attention", 3, 0, steps=2, tested=8)
     assert row["n"] == len(row["wrote"]) == len(row["looked"]) == 3 and row["whole"] <= min(row["by position"])
@@ -342,21 +332,6 @@ def test_ours_equal_the_packages_and_other_versions_do_not():
         assert row.get("its difference", 1) > 0.01, name
 
 
-def test_each_way_to_attend_is_measured_at_each_length(cheaper, attention):
-    draw = torch.Generator().manual_seed(0)
-    names = [*attention_costs.variants(cheaper, *torch.randn(2, 1, 2, 256, 16), 64, draw)]
-    assert [*attention["costs"]] == names
-    lengths = attention["lengths"]
-    for row in attention["costs"].values():
-        for each in ("ratio", "ms", "MiB", "million FLOPs"):
-            assert len(row[each]) == len(lengths)
-        assert {len(ratios) for ratios in row["ratio"]} == {attention["repetitions"]}
-        crossings = [attention_costs.cheaper_from(lengths, ratios) for ratios in zip(*row["ratio"], strict=True)]
-        assert row["cheaper from"] == crossings
-    inexact = [name for name in names if name not in (attention_costs.FULL, attention_costs.CAUSAL)]
-    assert all([*rows] == inexact for rows in attention["errors"].values()) and len(attention["inputs"]) == 4
-
-
 @pytest.fixture
 def one_thread():
     """As the records were measured: each further thread of the fused kernel has memory of its own."""
@@ -420,29 +395,6 @@ def test_so_many_words_are_cut_and_no_two_spans_touch(share):
         assert sentinels == [token for token in target if token in families.SENTINELS] == sorted({*sentinels})
         assert len(target) - len(sentinels) == max(1, round(share * length))
         assert not any(a in families.SENTINELS and b in families.SENTINELS for a, b in pairwise(source))
-
-
-class Knows(torch.nn.Module):
-    """Writes the headlines of the test stories, or all but the last word of each second one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _, articles, headlines = families.stories("test")
-        self.texts = {tuple(a): [*h, families.END] for a, h in zip(articles, headlines, strict=True)}
-
-    def forward(self, tokens, prefix):
-        logits = torch.zeros(*tokens.shape, families.VOCABULARY)
-        for i, row in enumerate(tokens.tolist()):
-            start = row.index(families.START)
-            text = self.texts[tuple(row[:start])]
-            for place, token in enumerate(text[: tokens.shape[1] - start]):
-                logits[i, start + place, 4 if i % 2 and place == len(text) - 2 else token] = 1
-        return logits
-
-
-def test_headlines_that_are_right_to_the_last_word_count():
-    """So that the 0 of a model is its own."""
-    assert families.headlines(Knows(), 0.0, 20) == 0.5
 
 
 def test_labels_are_the_next_tokens():
