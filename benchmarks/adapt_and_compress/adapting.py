@@ -9,19 +9,17 @@ the best of a few on stories of another draw.
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from random import Random
 from statistics import fmean, stdev
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save
 from torch import nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, write_record
-from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.data.batches import encode_pairs
-from tfm_lib.data.newsroom import AFTER, DAYS, NUMBERS, PEOPLE, PLACES, Event, make_newsroom
+from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.training import train
@@ -32,103 +30,7 @@ from tfm_lib.writing.scoring import exact_match
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.adapt_and_compress.adapting"
 SEEDS, STORIES = 3, 300
 STEPS, EXAMPLES = 60, 500
-
-# ----------------------------------------------------------------------------------------------------
-# As in the cells of lesson 17, word for word.
-
-SHOW = Event(
-    summary="{how_many} {thing} by {who} shown in {where} on {when}",
-    things={"paintings": "artworks", "necklaces": "jewels", "jars": "vases"},
-    phrasings=[
-        "Crowds came to {where} on {when} to look at {how_many} {thing}. All of them were the work of owner {who}.",
-        "Owner {who} worked for years on {how_many} {thing}. On {when} they were seen for the first time, in {where}.",
-        "On {when} a shop in {where} was open until midnight. "
-        "People wanted to look at {how_many} {thing} that owner {who} had brought.",
-        "People in {where} had heard of owner {who}, but not of the {how_many} {thing}. "
-        "On {when} they could look at all of them.",
-        "In {where}, crowds waited for hours on {when}. "
-        "They wanted to look at {how_many} {thing}, the work of owner {who}.",
-    ],
-)
-
-
-def tell(random, people, places, phrasings):
-    (who, other), (where, elsewhere) = random.sample(people, 2), random.sample(places, 2)
-    (when, day), (count, number) = random.sample(DAYS, 2), random.sample([*NUMBERS], 2)
-    thing, slots = random.choice([*SHOW.things]), {"where": where, "when": when}
-    story = random.choice(phrasings).format(who=who, how_many=NUMBERS[count], thing=thing, **slots)
-    aside = random.choice(AFTER).format(person=other, place=elsewhere, day=day, number=NUMBERS[number])
-    summary = SHOW.summary.format(who=who.split()[-1], how_many=count, thing=SHOW.things[thing], **slots)
-    return Pair(f"{story} {aside}", summary.lower())
-
-
-def make_shows(seed, count, test=False):
-    """An eighth of the people and places, and the last phrasing, are the test's."""
-    names = [[n for i, n in enumerate(x) if test == (i % 8 == 0)] for x in (PEOPLE, PLACES)]
-    random, told = Random(f"shows {seed} {test}"), SHOW.phrasings[: 5 if test else 4]
-    return [tell(random, *names, told) for _ in range(count)]
-
-
-class LoRA(nn.Module):
-    """A frozen linear layer, and beside it a change of low rank."""
-
-    def __init__(self, linear, rank, alpha):
-        super().__init__()
-        self.linear, self.scale = linear.requires_grad_(False), alpha / rank
-        start = torch.randn(rank, linear.in_features) / linear.in_features**0.5
-        self.a = nn.Parameter(start)
-        self.b = nn.Parameter(torch.zeros(linear.out_features, rank))
-
-    def forward(self, x):
-        return self.linear(x) + self.scale * (x @ self.a.T) @ self.b.T
-
-
-def with_lora(model, rank, alpha=8):
-    model = deepcopy(model).requires_grad_(False)
-    for attention in model.modules():
-        if isinstance(attention, MultiHeadAttention):
-            for name in ("query_proj", "value_proj"):
-                linear = getattr(attention, name)
-                setattr(attention, name, LoRA(linear, rank, alpha))
-    return model
-
-
-class Adapter(nn.Module):
-    """A frozen sub-layer, and behind it a detour through few numbers."""
-
-    def __init__(self, inner, d_model, width):
-        super().__init__()
-        self.inner = inner.requires_grad_(False)
-        self.down, self.up = nn.Linear(d_model, width), nn.Linear(width, d_model)
-        nn.init.zeros_(self.up.weight)
-        nn.init.zeros_(self.up.bias)
-
-    def forward(self, *inputs, **named):
-        y = self.inner(*inputs, **named)
-        return y + self.up(self.down(y).relu())
-
-
-class Prefixed(MultiHeadAttention):
-    """Attention with learned keys and values before those of the text."""
-
-    @classmethod
-    def of(cls, attention, length):
-        self = deepcopy(attention).requires_grad_(False)
-        self.__class__ = cls
-        start = torch.randn(2, self.num_heads, length, self.width) / self.width**0.5
-        self.prefix = nn.Parameter(start)  # (2, H, length, Dh)
-        return self
-
-    def attend(self, query, key, value, mask, positions, *, causal):
-        keys, values = self.prefix[:, None].expand(-1, len(key), -1, -1, -1)
-        key, value = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        if mask is not None:
-            mask = F.pad(mask, (keys.shape[2], 0), value=True)
-        return super().attend(query, key, value, mask, positions, causal=causal)
-
-
-# ----------------------------------------------------------------------------------------------------
-
+LESSON = definitions("17_adapt_and_compress")
 SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 
 
@@ -143,7 +45,7 @@ def with_adapters(model: nn.Module, width: int) -> nn.Module:
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         for name in SUBLAYERS:
             if hasattr(layer, name):
-                setattr(layer, name, Adapter(getattr(layer, name), model.config.d_model, width))
+                setattr(layer, name, LESSON.Adapter(getattr(layer, name), model.config.d_model, width))
     return model
 
 
@@ -153,7 +55,7 @@ def with_prefixes(model: nn.Module, length: int) -> nn.Module:
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         for name in SUBLAYERS[:2]:
             if hasattr(layer, name):
-                setattr(layer, name, Prefixed.of(getattr(layer, name), length))
+                setattr(layer, name, LESSON.Prefixed.of(getattr(layer, name), length))
     return model
 
 
@@ -161,8 +63,8 @@ def with_prefixes(model: nn.Module, length: int) -> nn.Module:
 WAYS: dict[str, tuple[Callable[[nn.Module], nn.Module], float, bool]] = {
     "everything": (everything, 2e-4, False),
     "everything, old stories too": (everything, 2e-4, True),
-    "LoRA, rank 2": (lambda model: with_lora(model, 2), 1e-2, False),
-    "LoRA, rank 8": (lambda model: with_lora(model, 8), 1e-2, False),
+    "LoRA, rank 2": (lambda model: LESSON.with_lora(model, 2), 1e-2, False),
+    "LoRA, rank 8": (lambda model: LESSON.with_lora(model, 8), 1e-2, False),
     "adapters, width 4": (lambda model: with_adapters(model, 4), 1e-2, False),
     "prefixes of 8": (lambda model: with_prefixes(model, 8), 1e-1, False),
 }
@@ -174,7 +76,7 @@ def adapted(name: str, seed: int, rate: float | None = None) -> dict[str, Any]:
     build, best, mixed = WAYS[name]
     torch.manual_seed(seed)
     model = build(base)
-    pairs = make_shows(seed, EXAMPLES)
+    pairs = LESSON.make_shows(seed, EXAMPLES)
     if mixed:
         old = make_newsroom(0).train[seed * EXAMPLES : (seed + 1) * EXAMPLES]
         pairs = pairs[: EXAMPLES // 2] + [Pair(story.article, story.summary) for story in old[: EXAMPLES // 2]]
@@ -196,7 +98,7 @@ def adapted(name: str, seed: int, rate: float | None = None) -> dict[str, Any]:
         "bytes": len(save(kept)),
         "cpu_seconds": round(seconds, 1),
     }
-    new = make_shows(0 if rate is None else 100, STORIES, test=True)
+    new = LESSON.make_shows(0 if rate is None else 100, STORIES, test=True)
     for kind, stories in (("new", new), ("old", make_newsroom(0).test[:STORIES])):
         texts = encode_pairs(stories, vocabulary, 72, 16)
         written = summarize(model.eval(), vocabulary, texts, 16)

@@ -10,9 +10,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, write_record
 from tfm_lib.data.batches import Batch, encode_pairs
 from tfm_lib.data.newsroom import make_newsroom
@@ -29,65 +29,7 @@ STORIES, SEEDS = 300, 3
 BITS, GROUP = (8, 7, 6, 5, 4, 3, 2), 32
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7)
 STEPS = {"distilled": 150, "experts": 150}
-
-# ----------------------------------------------------------------------------------------------------
-# As in the cells of lesson 17, word for word.
-
-
-def to_grid(weight, bits, size):
-    """Whole numbers from -top to top, and a step for each `size` weights in a row."""
-    top = 2 ** (bits - 1) - 1
-    if top < 1:
-        raise ValueError(f"{bits} bit leaves no number but 0; take 2 or more")
-    parts = weight.reshape(-1, size)
-    step = parts.abs().amax(1, keepdim=True) / top
-    step = step.where(step > 0, 1.0)  # where all are zero
-    return (parts / step).round(), step
-
-
-def distillation_loss(student, teacher, T):
-    """Logits (N, V) each -> a mean over the N positions."""
-    log_p, log_q = (logits.div(T).log_softmax(-1) for logits in (teacher, student))
-    return T**2 * (log_p.exp() * (log_p - log_q)).sum(-1).mean()
-
-
-class Expert(nn.Module):
-    """A gated feed-forward network, as in Mixtral."""
-
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.gate, self.up = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
-        self.down = nn.Linear(d_ff, d_model, bias=False)
-
-    def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
-class MixtureOfExperts(nn.Module):
-    """x (N, D) -> (N, D): each word is worked on by `k` of the experts."""
-
-    def __init__(self, d_model, d_ff, experts, k):
-        super().__init__()
-        self.router, self.k = nn.Linear(d_model, experts, bias=False), k
-        self.experts = nn.ModuleList(Expert(d_model, d_ff) for _ in range(experts))
-
-    def forward(self, x):
-        weights, chosen = self.router(x).softmax(-1).topk(self.k)  # (N, k) each
-        weights, out = weights / weights.sum(-1, keepdim=True), torch.zeros_like(x)
-        for number, expert in enumerate(self.experts):
-            row, place = (chosen == number).nonzero(as_tuple=True)
-            out[row] += weights[row, place, None] * expert(x[row])
-        return out
-
-
-def balance_loss(chances, k):
-    """chances (N, E) -> a number, k where all experts get the same."""
-    chosen = chances.topk(k).indices  # (N, k)
-    f = F.one_hot(chosen, chances.shape[1]).sum(1).float().mean(0)  # (E), sum k
-    return chances.shape[1] * (f * chances.mean(0)).sum()
-
-
-# ----------------------------------------------------------------------------------------------------
+LESSON = definitions("17_adapt_and_compress")
 
 
 class Test:
@@ -119,7 +61,7 @@ def quantized(test: Test) -> list[dict[str, Any]]:
             model, steps = newsroom_model()[0], 0
             for weight in matrices(model):
                 size = {"tensor": weight.numel(), "row": weight.shape[1], "group": GROUP}[per]
-                whole, step = to_grid(weight, bits, size)
+                whole, step = LESSON.to_grid(weight, bits, size)
                 weight.copy_((whole * step).view_as(weight))
                 steps += len(step)
             count = sum(p.numel() for p in matrices(model))
@@ -185,7 +127,7 @@ def distilled(test: Test, seeds: int) -> list[dict[str, Any]]:
         words = batch.labels != batch.pad_id
         with torch.no_grad():
             wanted = teacher(batch.src, batch.decoder_input)[words]
-        return distillation_loss(model(batch.src, batch.decoder_input)[words], wanted, 2)
+        return LESSON.distillation_loss(model(batch.src, batch.decoder_input)[words], wanted, 2)
 
     rows = [{"on": "nothing", "weights": count(half(teacher))} | {"exact": spread([test.of(half(teacher))["exact"]])}]
     for name, loss in (("headlines", headlines), ("teacher", from_teacher)):
@@ -202,7 +144,7 @@ def distilled(test: Test, seeds: int) -> list[dict[str, Any]]:
 class Flat(nn.Module):
     """Experts in the place of a feed-forward network; it keeps the router's chances of its last call."""
 
-    def __init__(self, mixture: MixtureOfExperts) -> None:
+    def __init__(self, mixture: nn.Module) -> None:
         super().__init__()
         self.mixture = mixture
         self.chances: Tensor
@@ -231,11 +173,12 @@ def experts(test: Test, seeds: int) -> list[dict[str, Any]]:
                         nn.init.xavier_uniform_(linear.weight)
                         nn.init.zeros_(linear.bias)
                 else:
-                    layer.feed_forward = Flat(MixtureOfExperts(model.config.d_model, 170, 8, 2))
+                    layer.feed_forward = Flat(LESSON.MixtureOfExperts(model.config.d_model, 170, 8, 2))
                     flat.append(layer.feed_forward)
 
             def loss(model: nn.Module, batch: Batch, flat: list = flat, weight: float | None = weight) -> Tensor:
-                return headlines(model, batch) + sum((weight or 0) * balance_loss(one.chances, 2) for one in flat)
+                balance = sum(LESSON.balance_loss(one.chances, 2) for one in flat)
+                return headlines(model, batch) + (weight or 0) * balance
 
             learn(model, STEPS["experts"], seed, loss)
             runs.append(test.of(model)["exact"])

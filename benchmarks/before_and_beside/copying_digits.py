@@ -3,19 +3,18 @@
     OMP_NUM_THREADS=1 python -m benchmarks.before_and_beside.copying_digits
 
 Each model is trained anew for each length and seed, and asked for strings that it has not seen. All of them read the
-right digits so far: a string that is right then is what greedy decoding writes, too. `Copier` and `train` are the
-cells of the lesson, word for word. Beside them stand a GRU that is twice as wide, and one that trains three times as
+right digits so far: a string that is right then is what greedy decoding writes, too. `Copier` and `train` are those of
+the lesson's cells. Beside them stand a GRU that is twice as wide, and one that trains three times as
 long. copying_digits.json has a row a run and, of the first seed, what was written and where the models looked.
 """
 
 import time
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, write_record
-from tfm_lib.attention import AdditiveAttention
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.tracing import record_attention
 
@@ -25,53 +24,7 @@ SEEDS = (0, 1, 2)
 STEPS = 600
 PROBED = {"GRU, 128 wide": (10,), "GRU, 1800 steps": (10,)}  # these lengths only
 TESTED = 1000  # strings
-
-
-class Copier(nn.Module):
-    """One GRU reads, one writes, and may look back: src, tgt (B, n) -> (B, n, V)."""
-
-    def __init__(self, d: int, looks_back: bool) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(13, d)
-        self.reader = nn.GRU(d, d, batch_first=True)
-        self.writer = nn.GRU(2 * d if looks_back else d, d, batch_first=True)
-        self.attention = AdditiveAttention(d, d, d) if looks_back else None
-        self.output = nn.Linear(d, 13)
-
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        states, last = self.reader(self.embedding(src))  # (B, n, D), (1, B, D)
-        x = self.embedding(tgt)  # (B, n, D)
-        if self.attention is None:
-            return self.output(self.writer(x, last)[0])
-        written, weights = [], []
-        for step in x.split(1, dim=1):  # (B, 1, D)
-            look = self.attention.weights(last.transpose(0, 1), states)  # (B, 1, n)
-            weights.append(look)
-            seen = torch.cat([step, look @ states], dim=2)  # (B, 1, 2D)
-            out, last = self.writer(seen, last)
-            written.append(out)
-        self.weights = torch.cat(weights, dim=1)
-        return self.output(torch.cat(written, dim=1))
-
-
-def digits(n: int, rows: int) -> tuple[Tensor, Tensor]:
-    """Random digits, as ids from 3 on, and what the writer reads: (rows, n) each."""
-    src = torch.randint(3, 13, (rows, n))
-    return src, F.pad(src[:, :-1], (1, 0), value=1)  # the start id, then the digits
-
-
-def train(model: nn.Module, n: int, steps: int, rate: float) -> None:
-    """Learn to copy n digits; the rate rises for a tenth of the steps, and falls."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.1)
-    for _ in range(steps):
-        src, tgt = digits(n, 32)
-        loss = F.cross_entropy(model(src, tgt).flatten(0, 1), src.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+LESSON = definitions("14_before_and_beside")
 
 
 def make(name: str) -> nn.Module:
@@ -79,7 +32,7 @@ def make(name: str) -> nn.Module:
     if name == "Transformer":
         layers = {"num_encoder_layers": 1, "num_decoder_layers": 1, "norm_first": True, "dropout": 0.0}
         return Transformer(TransformerConfig(vocab_size=13, d_model=64, d_ff=128, num_heads=4, **layers))  # type: ignore[arg-type]
-    return Copier(128 if "wide" in name else 64, looks_back="attention" in name)
+    return LESSON.Copier(128 if "wide" in name else 64, looks_back="attention" in name)
 
 
 @torch.no_grad()
@@ -101,10 +54,10 @@ def run(name: str, n: int, seed: int, steps: int = STEPS, tested: int = TESTED) 
     """Train one model, and test it."""
     torch.manual_seed(seed)
     model, begin = make(name), time.process_time()
-    train(model, n, 3 * steps if "steps" in name else steps, 3e-3 if name == "Transformer" else 5e-3)
+    LESSON.train(model, n, 3 * steps if "steps" in name else steps, 3e-3 if name == "Transformer" else 5e-3)
     seconds = time.process_time() - begin
     torch.manual_seed(1000 + n)  # the same strings for all
-    src, tgt = digits(n, tested)
+    src, tgt = LESSON.digits(n, tested)
     model.eval()
     with torch.no_grad():
         right = model(src, tgt).argmax(-1) == src
@@ -145,7 +98,7 @@ def measure() -> None:
     report["strings"] = {}
     for n in LENGTHS:
         torch.manual_seed(1000 + n)
-        report["strings"][n] = shown(digits(n, TESTED)[0][:1])
+        report["strings"][n] = shown(LESSON.digits(n, TESTED)[0][:1])
     report["runs"] = []
     for name in ("GRU", "GRU with attention", "Transformer", *PROBED):
         for n in PROBED.get(name, LENGTHS):

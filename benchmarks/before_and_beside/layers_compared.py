@@ -5,7 +5,7 @@
 Only the layer that carries something from one position to another is exchanged; all else is one decoder-only model.
 Tasks: write the symbol that stood so many positions back; sort ten digits; summarize a story of the newsroom. The right
 words stand before each that is asked for, so that a row that is right is what greedy decoding writes. The classes are
-the cells of the lesson, word for word. Seconds are CPU time of one layer forward and backward, all taking turns.
+those of the lesson's cells. Seconds are CPU time of one layer forward and backward, all taking turns.
 """
 
 import argparse
@@ -15,16 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, take_turns, write_record
-from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.commands.tasks import newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
-from tfm_lib.masks import causal_mask
-from tfm_lib.positions import SinusoidalPositions
 
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.before_and_beside.layers_compared"
 D_MODEL, ROWS, SEEDS = 64, 32, (0, 1, 2)
@@ -34,64 +31,10 @@ TESTED = 10  # batches
 TIMED = [(n, d) for d in (32, 128, 512) for n in (32, 128, 512, 2048)]
 IGNORED = -100  # no label: F.cross_entropy leaves it out
 
+LESSON = definitions("14_before_and_beside")
+Recurrent, Convolution, SelfAttention = LESSON.Recurrent, LESSON.Convolution, LESSON.SelfAttention
+
 Batch = tuple[Tensor, Tensor]
-
-
-class Recurrent(nn.Module):
-    """A GRU over the positions: (B, n, D) -> (B, n, D)."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.gru = nn.GRU(d, d, batch_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.gru(x)[0]
-
-
-class Convolution(nn.Module):
-    """Each output reads its own vector and two before it, `gap` apart: (B, n, D)."""
-
-    def __init__(self, d: int, gap: int = 1) -> None:
-        super().__init__()
-        self.conv, self.past = nn.Conv1d(d, d, 3, dilation=gap), 2 * gap
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.pad(x.transpose(1, 2), (self.past, 0))  # (B, D, past + n)
-        return self.conv(x).transpose(1, 2)
-
-
-class SelfAttention(nn.Module):
-    """Causal self-attention with 4 heads: (B, n, D) -> (B, n, D)."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(d, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.attention(x, x, x, causal_mask(x.shape[1]))
-
-
-class Reader(nn.Module):
-    """A decoder-only model around any layers: ids (B, n) -> logits (B, n, V)."""
-
-    def __init__(self, vocab_size: int, layers: list[nn.Module]) -> None:
-        super().__init__()
-        d = 64
-        self.embedding = nn.Embedding(vocab_size, d)
-        self.positions = SinusoidalPositions(d, 512)
-        self.layers, self.feed_forward = nn.ModuleList(), nn.ModuleList()
-        for layer in layers:
-            wide = [nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, d)]
-            self.layers.append(nn.Sequential(nn.LayerNorm(d), layer))
-            self.feed_forward.append(nn.Sequential(nn.LayerNorm(d), *wide))
-        self.output = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, vocab_size))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.positions(self.embedding(ids))
-        for layer, feed_forward in zip(self.layers, self.feed_forward, strict=True):
-            x = x + layer(x)
-            x = x + feed_forward(x)
-        return self.output(x)
 
 
 KINDS: dict[str, Callable[[int], list[nn.Module]]] = {
@@ -100,26 +43,6 @@ KINDS: dict[str, Callable[[int], list[nn.Module]]] = {
     "dilated convolution": lambda d: [Convolution(d), Convolution(d, gap=3)],
     "attention": lambda d: [SelfAttention(d), SelfAttention(d)],
 }
-
-
-def symbol_from_afar(distance: int) -> Batch:
-    """Write the symbol that stood so far back: ids and labels, (B, 32) each."""
-    ids = torch.randint(0, 16, (32, 32))
-    return ids, F.pad(ids[:, :-distance], (distance, 0), value=-100)
-
-
-def fit(model: nn.Module, make_batch: Callable[[], Batch], steps: int) -> None:
-    """Learn the labels; the rate rises for a tenth of the steps and falls again."""
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
-    for _ in range(steps):
-        ids, labels = make_batch()
-        loss = F.cross_entropy(model(ids).flatten(0, 1), labels.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
 
 
 def sorting(n: int = 10) -> Batch:
@@ -164,8 +87,8 @@ def run(kind: str, task: str, seed: int, steps: int | None = None) -> dict:
     """Train one model on one task, and test it."""
     size, learn, test, usual = tasks()[task]
     torch.manual_seed(seed)
-    model, begin = Reader(size, KINDS[kind](D_MODEL)), time.process_time()
-    fit(model, learn, steps or usual)
+    model, begin = LESSON.Reader(size, KINDS[kind](D_MODEL)), time.process_time()
+    LESSON.fit(model, learn, steps or usual)
     seconds = time.process_time() - begin
     return {
         "kind": kind,
@@ -182,7 +105,7 @@ def tasks() -> dict[str, tuple[int, Callable[[], Batch], Callable[[], Batch], in
     found = {
         f"{distance} back": (16, batch, batch, STEPS)
         for distance in DISTANCES
-        for batch in [lambda distance=distance: symbol_from_afar(distance)]
+        for batch in [lambda distance=distance: LESSON.symbol_from_afar(distance)]
     }
     splits, vocabulary = newsroom(0).splits, newsroom(0).vocabulary()
     learn, test = (stories(pairs, vocabulary) for pairs in (splits.train, splits.test))

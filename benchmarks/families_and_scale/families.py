@@ -5,7 +5,7 @@
 Each model is trained for the same number of steps on the same stories, and asked for what families are used for: a
 hidden word, the next word, a headline, the kind of a story of which it has seen few. A stack of four layers has
 872,704 parameters; two and two layers of an encoder-decoder, whose decoder attends twice, have 15 % more. `Stack`,
-`prefix_mask`, `hide_words` and `cut_spans` are cells of the lesson, word for word. families.json has a row a run.
+`hide_words` and `cut_spans` are those of the lesson's cells. families.json has a row a run.
 """
 
 import time
@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, write_record
 from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.newsroom import EVENTS, Story, make_newsroom
@@ -37,51 +38,8 @@ WORDS = 604  # of the shipped vocabulary; behind them stand the mask and the sen
 MASK, SENTINELS = WORDS, range(WORDS + 1, WORDS + 16)
 VOCABULARY = WORDS + 16
 PAD, START, END = 0, 1, 2
-
-
-def prefix_mask(length: int, prefix: Tensor) -> Tensor:
-    """True at keys of the prefix (B,), and of the past -> (B, 1, T, T)."""
-    in_prefix = torch.arange(length) < prefix[:, None, None, None]
-    return in_prefix | causal_mask(length)
-
-
-class Stack(nn.Module):
-    """tokens (B, T), prefix (B,) -> logits (B, T, V). The prefix says who sees whom."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.encoder = Transformer(config).encoder  # that of lesson 06, as it begins
-
-    def forward(self, tokens: Tensor, prefix: Tensor) -> Tensor:
-        mask = padding_mask(tokens, 0) & prefix_mask(tokens.shape[1], prefix)
-        table = self.encoder.embedding.tokens.weight  # (V, D), also at the output
-        return self.encoder(tokens, mask) @ table.T
-
-
-def hide_words(tokens: Tensor, mask_id: int, words: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-    """BERT's input and labels, both (B, T); a label of 0 asks for nothing."""
-    chosen = (torch.rand(tokens.shape, generator=draw) < 0.15) & (tokens > 2)
-    fate = torch.rand(tokens.shape, generator=draw)  # one draw for all three fates
-    random = torch.randint(4, words, tokens.shape, generator=draw)
-    hidden = tokens.masked_fill(chosen & (fate < 0.8), mask_id)
-    hidden = torch.where(chosen & (fate >= 0.9), random, hidden)
-    return hidden, tokens * chosen
-
-
-def cut_spans(tokens: list[int], sentinels: Sequence[int], random: Random, share: float = 0.15, mean: float = 3.0):
-    """T5's input and target: each sentinel stands for a span that was cut out."""
-    count = max(1, round(len(tokens) * share))  # tokens to cut out
-    spans = max(1, min(round(count / mean), len(tokens) - count, len(sentinels)))
-    cuts = sorted(random.sample(range(1, count), spans - 1))
-    kept = sorted(random.sample(range(1, len(tokens) - count + 1), spans))
-    lengths = [end - start for start, end in zip([0, *cuts], [*cuts, count])]
-    source, target, at, last = [], [], 0, 0
-    for sentinel, length, edge in zip(sentinels, lengths, kept):
-        source += [*tokens[at : at + edge - last], sentinel]
-        at, last = at + edge - last, edge
-        target += [sentinel, *tokens[at : at + length]]
-        at += length
-    return source + tokens[at:], target
+LESSON = definitions("16_families_and_scale")
+Stack, hide_words, cut_spans = LESSON.Stack, LESSON.hide_words, LESSON.cut_spans
 
 
 @cache

@@ -12,8 +12,8 @@ from statistics import fmean
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
+from benchmarks.lessons import definitions
 from benchmarks.turns import machine, write_record
 from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.newsroom import make_newsroom
@@ -24,15 +24,7 @@ COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.families_and_scale.noise"
 SIZES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 SEEDS = (0, 1, 2)
 STORIES = 300
-
-
-@torch.no_grad()
-def shaken(model: nn.Module, size: float, seed: int) -> None:
-    """Add to each matrix noise of `size` standard deviations of its own entries."""
-    draw = torch.Generator().manual_seed(seed)
-    for weight in model.parameters():
-        if weight.dim() == 2:
-            weight += size * weight.std() * torch.randn(weight.shape, generator=draw)
+shaken = definitions("16_families_and_scale").shaken
 
 
 @torch.inference_mode()

@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.cheaper_attention.swapped_attention import Batch
+from benchmarks.start_here.breakages import write_broken
 from benchmarks.turns import machine, write_record
 from tfm_lib.data.newsroom import make_newsroom
-from tfm_lib.show.breakages import PARTS, head_names, layer_names, write_broken
+from tfm_lib.show.machine import PARTS, head_names, layer_names
 
 COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.start_here.broken_machine"
 DRAWS, STORIES = 3, 200  # of the test set, one after the other

@@ -37,7 +37,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
+def test_a_model_without_its_run_comes_back(tmp_path):
     model = small_model()
     save_checkpoint(tmp_path / "a.safetensors", model.half(), VOCABULARY)
     loaded = load_checkpoint(tmp_path / "a.safetensors")
@@ -49,9 +49,7 @@ def test_a_model_without_its_run_comes_back(tmp_path: Path) -> None:
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), more=st.binary(min_size=1, max_size=9))
 @settings(max_examples=60, deadline=None)
-def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_is_refused(
-    checkpoint: Path, where: float, bit: int, more: bytes
-) -> None:
+def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_is_refused(checkpoint, where, bit, more):
     content = checkpoint.read_bytes()
     place, altered = int(where * len(content)), checkpoint.with_name("altered")
     flipped = content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
@@ -62,7 +60,7 @@ def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_i
             load_checkpoint(altered)
 
 
-def test_a_folder_and_a_file_that_is_not_there_are_no_checkpoints(tmp_path: Path) -> None:
+def test_a_folder_and_a_file_that_is_not_there_are_no_checkpoints(tmp_path):
     with pytest.raises(
         ValueError, match="is a folder, not a checkpoint; give the file in it, .*checkpoint.safetensors"
     ):
@@ -85,7 +83,7 @@ def room_for(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path):
     path = tmp_path / "a.safetensors"
     run_until_killed(path, 2)
     before = path.read_bytes()
@@ -100,9 +98,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [(Path, "open"), (os, "fsync"), (Path, "replace")])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
-def test_a_write_that_fails_or_is_stopped_keeps_what_was_there(
-    moment: tuple[object, str], error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_or_is_stopped_keeps_what_was_there(moment, error, tmp_path, monkeypatch):
     def fail(*arguments: object) -> None:
         raise error
 
@@ -118,7 +114,7 @@ def test_a_write_that_fails_or_is_stopped_keeps_what_was_there(
     assert path.read_bytes() == b"2" and list(path.parent.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_found_before_the_first_step(tmp_path):
     (tmp_path / "runs").write_text("a file where a folder should be")
     model, start = small_model(), small_model()
     save = partial(save_checkpoint, tmp_path / "runs" / "a.safetensors", model, VOCABULARY)
@@ -142,7 +138,7 @@ class Adapted(Transformer):
         attention.query_proj = nn.Sequential(attention.query_proj.requires_grad_(False), nn.Linear(16, 16))
 
 
-def test_a_module_with_more_than_a_transformer_comes_back(tmp_path: Path) -> None:
+def test_a_module_with_more_than_a_transformer_comes_back(tmp_path):
     path = tmp_path / "a.safetensors"
     model = Adapted(small_model().config)
     model.seen.fill_(7.0)
@@ -157,7 +153,7 @@ def test_a_module_with_more_than_a_transformer_comes_back(tmp_path: Path) -> Non
     }
 
 
-def test_what_a_plain_transformer_cannot_take_is_named(tmp_path: Path) -> None:
+def test_what_a_plain_transformer_cannot_take_is_named(tmp_path):
     plain, adapted = tmp_path / "plain.safetensors", tmp_path / "adapted.safetensors"
     model = small_model()
     save_checkpoint(plain, model, VOCABULARY)
@@ -174,7 +170,7 @@ def test_what_a_plain_transformer_cannot_take_is_named(tmp_path: Path) -> None:
         load_checkpoint(plain, build=lambda _: Transformer(wider))
 
 
-def test_any_other_module_comes_back_from_who_builds_it(tmp_path: Path) -> None:
+def test_any_other_module_comes_back_from_who_builds_it(tmp_path):
     def build(config: object) -> nn.Module:
         return nn.Sequential(nn.Embedding(5, 4), nn.BatchNorm1d(4))
 
@@ -186,7 +182,7 @@ def test_any_other_module_comes_back_from_who_builds_it(tmp_path: Path) -> None:
         assert tensor.equal(loaded.state_dict()[name]) and tensor.dtype == loaded.state_dict()[name].dtype
 
 
-def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
+def test_tensors_that_share_memory_are_kept(tmp_path):
     def build(config: object) -> nn.Module:
         module, table = nn.Module(), torch.arange(6.0).view(2, 3)
         for name, view in {"table": table, "turned": table.t(), "row": table[1]}.items():
@@ -198,7 +194,7 @@ def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
     assert loaded.turned.tolist() == [[0, 3], [1, 4], [2, 5]] and loaded.row.tolist() == [3, 4, 5]
 
 
-def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_tensor_is_refused(tmp_path):
     class Counting(nn.Linear):
         def get_extra_state(self) -> object:
             return {"steps": 3}
@@ -211,7 +207,7 @@ def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("config", "TransformerConfig"), ("recipe", "Recipe")])
-def test_a_checkpoint_of_a_newer_version_says_so(kind: str, name: str, checkpoint: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_newer_version_says_so(kind, name, checkpoint, tmp_path):
     tensors = load_file(checkpoint)
     with safe_open(checkpoint, framework="pt") as file:
         about = json.loads(file.metadata()["checkpoint"].partition(" ")[2])
@@ -223,7 +219,7 @@ def test_a_checkpoint_of_a_newer_version_says_so(kind: str, name: str, checkpoin
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
-def test_a_downloaded_model_is_no_checkpoint(metadata: dict | None, tmp_path: Path) -> None:
+def test_a_downloaded_model_is_no_checkpoint(metadata, tmp_path):
     save_file({"weight": torch.ones(3)}, tmp_path / "model.safetensors", metadata)
     with pytest.raises(ValueError, match="is no checkpoint of this course.*; give one that `train` has saved"):
         load_checkpoint(tmp_path / "model.safetensors")
@@ -242,7 +238,7 @@ def test_a_downloaded_model_is_no_checkpoint(metadata: dict | None, tmp_path: Pa
         (errno.EIO, "write elsewhere"),
     ],
 )
-def test_the_fix_fits_the_failure(number: int, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fix_fits_the_failure(number, fix, tmp_path, monkeypatch):
     def fail(*arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -252,7 +248,7 @@ def test_the_fix_fits_the_failure(number: int, fix: str, tmp_path: Path, monkeyp
     assert ("MiB" in str(error.value)) == (number == errno.ENOSPC)
 
 
-def test_a_folder_under_the_name_of_the_file_is_named(tmp_path: Path) -> None:
+def test_a_folder_under_the_name_of_the_file_is_named(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(OSError, match=r"can't write .*; (a folder has this name; rename|allow yourself)"):
         write_whole(tmp_path / "a", b"first")
@@ -260,7 +256,7 @@ def test_a_folder_under_the_name_of_the_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there, who renames onto a file that is open is refused")
-def test_two_processes_write_the_same_file_and_none_fails(tmp_path: Path) -> None:
+def test_two_processes_write_the_same_file_and_none_fails(tmp_path):
     program = (
         "import sys; from pathlib import Path; from tfm_lib.files import write_whole\n"
         "for n in range(200): write_whole(Path('race.bin'), sys.argv[1].encode() * 50_000)"
@@ -275,13 +271,13 @@ def test_two_processes_write_the_same_file_and_none_fails(tmp_path: Path) -> Non
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_file_may_be_read_by_others_as_any_other_file(tmp_path: Path) -> None:
+def test_a_file_may_be_read_by_others_as_any_other_file(tmp_path):
     write_whole(tmp_path / "a", b"first")
     (tmp_path / "b").write_bytes(b"first")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
 
-def test_what_a_killed_process_left_is_cleared_an_hour_later(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_cleared_an_hour_later(tmp_path):
     for age, name in ((7200, ".a.0.part"), (60, ".a.1.part"), (7200, ".b.0.part")):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - age,) * 2)

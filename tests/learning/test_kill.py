@@ -123,7 +123,7 @@ def uninterrupted(whole_run: list[bytes]) -> bytes:
     return whole_run[0]
 
 
-def test_a_run_killed_twenty_times_ends_with_the_very_weights(whole_run: list[bytes]) -> None:
+def test_a_run_killed_twenty_times_ends_with_the_very_weights(whole_run):
     """Killed and resumed again and again, from its start to its end; every second time while it saves."""
     expected = uninterrupted(whole_run)
     draw = random.Random(0)
@@ -153,7 +153,7 @@ def test_a_run_killed_twenty_times_ends_with_the_very_weights(whole_run: list[by
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_stopped_run_says_how_to_go_on_and_does(name: str, whole_run: list[bytes]) -> None:
+def test_a_stopped_run_says_how_to_go_on_and_does(name, whole_run):
     expected = uninterrupted(whole_run)
     process = start("--steps", str(STEPS))
     wait_for_saves(5, process)
@@ -166,7 +166,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(name: str, whole_run: list[byt
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets the limits of another process")
-def test_a_full_disk_ends_in_one_line_and_keeps_the_last_checkpoint(whole_run: list[bytes]) -> None:
+def test_a_full_disk_ends_in_one_line_and_keeps_the_last_checkpoint(whole_run):
     import resource
 
     expected = uninterrupted(whole_run)

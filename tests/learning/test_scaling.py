@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path: Path) -> None:
+def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path):
     [program] = [text for language, text in BLOCKS if language == "python"]
     (tmp_path / "fsdp.py").write_text(program)
     assert any(text.endswith("torchrun --standalone --nproc-per-node 2 fsdp.py\n") for text in SHELL)
@@ -61,7 +61,7 @@ def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
-def test_make_passes_the_number_of_workers_on() -> None:
+def test_make_passes_the_number_of_workers_on():
     command = one("make train").split()
     given = dict(word.split("=") for word in command[2:])
     with pytest.MonkeyPatch.context() as patch:
@@ -92,7 +92,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 
 
 @pytest.mark.slow
-def test_two_nodes_train_together(environment: dict[str, str]) -> None:
+def test_two_nodes_train_together(environment):
     command = here(one("--nnodes 2"))
     nodes = [subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment) for _ in range(2)]
     try:
@@ -105,7 +105,7 @@ def test_two_nodes_train_together(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_slurm_script_runs(environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_slurm_script_runs(environment, tmp_path):
     """With stand-ins for Slurm's own commands: srun starts each node's task, scontrol names the nodes."""
     script = one("#SBATCH")
     assert script.startswith("#!/bin/bash\n#SBATCH")

@@ -161,19 +161,19 @@ def gap(one: list[float], other: list[float]) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_twenty_losses_are_those_of_one_process(kind: str, together: Run) -> None:
+def test_twenty_losses_are_those_of_one_process(kind, together):
     model, near = KINDS[kind]
     alone = training.train(model(), EXAMPLES, TWENTY, progress=False).loss
     assert len(alone) == 20 and alone[-1] < 0.9 * alone[0]
     assert all(gap(alone, seen[kind]) < near for seen in together.seen)
 
 
-def test_one_worker_shows_progress(together: Run) -> None:
+def test_one_worker_shows_progress(together):
     # A bar says 0 once; the last step it says again when it closes, if steps are slow.
     assert together.shown.count("| 0/7 steps") == 1 and "| 7/7 steps, loss" in together.shown
 
 
-def test_all_workers_hold_the_same_weights_though_their_dropout_differs(together: Run) -> None:
+def test_all_workers_hold_the_same_weights_though_their_dropout_differs(together):
     first, second = together.seen
     for name in ("weights", "with dropout", "common draw"):
         assert first[name] == second[name]
@@ -183,32 +183,32 @@ def test_all_workers_hold_the_same_weights_though_their_dropout_differs(together
     )
 
 
-def test_two_workers_go_on_from_one_process(together: Run) -> None:
+def test_two_workers_go_on_from_one_process(together):
     alone = training.train(small_model(), EXAMPLES, RECIPE, progress=False).loss
     for seen in together.seen:
         assert seen["one process went before"][:HALF] == alone[:HALF]
         assert gap(alone, seen["one process went before"]) < 1e-5
 
 
-def test_one_process_goes_on_from_two_workers(together: Run) -> None:
+def test_one_process_goes_on_from_two_workers(together):
     _, history = go_on(together.folder / "together.safetensors", EXAMPLES)
     expected = together.seen[0]["with dropout"]
     assert history.loss[:HALF] == expected[:HALF] and len(history.loss) == len(expected)
     assert gap(expected, history.loss) < 0.2, "its dropout draws other numbers"
 
 
-def test_workers_agree_on_how_many_steps_a_minute_holds_and_when_it_is_over(together: Run) -> None:
+def test_workers_agree_on_how_many_steps_a_minute_holds_and_when_it_is_over(together):
     assert [seen["steps within a minute"] for seen in together.seen] == [120, 120], "20 in 10 s, as worker 0 has it"
     assert [seen["steps in time"] for seen in together.seen] == [[1], [1]]
 
 
-def test_workers_stop_together_when_one_gets_a_signal(together: Run) -> None:
+def test_workers_stop_together_when_one_gets_a_signal(together):
     assert [seen["stopped"] for seen in together.seen] == [True, True]
     state = load_checkpoint(together.folder / "stopped.safetensors").state
     assert state is not None and len(state.history.step) == HALF, "the step in which it came is done and kept"
 
 
-def test_a_worker_that_is_ending_is_deaf_to_signals(together: Run) -> None:
+def test_a_worker_that_is_ending_is_deaf_to_signals(together):
     """Python once told a traceback of a signal in its shutdown; torchrun still learns what the error was."""
     assert "RuntimeError: connection closed by peer" in together.shown and "exitcode  : 1 " in together.shown
     assert "KeyboardInterrupt" not in together.shown and "Exception ignored" not in together.shown
@@ -256,7 +256,7 @@ def wait_for_training(process: subprocess.Popen) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_run_in_one_line(elsewhere: None) -> None:
+def test_a_killed_worker_ends_the_run_in_one_line(elsewhere):
     psutil = pytest.importorskip("psutil", reason="finds the workers; comes with JupyterLab")
     process = start("--workers", "2", "--steps", "30000")
     wait_for_training(process)
@@ -273,7 +273,7 @@ def test_a_killed_worker_ends_the_run_in_one_line(elsewhere: None) -> None:
 
 
 @pytest.mark.slow
-def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_one(elsewhere: None) -> None:
+def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_one(elsewhere):
     process = start("--workers", "2", "--steps", "400")
     goes_on = f"{path()} is whole, and the same command with --resume goes on from it"
     for number in (3, 1):
@@ -288,14 +288,14 @@ def test_stopped_at_the_terminal_two_workers_are_gone_on_from_by_three_and_by_on
 
 
 @pytest.mark.slow
-def test_an_error_of_workers_is_told_once(elsewhere: None) -> None:
+def test_an_error_of_workers_is_told_once(elsewhere):
     status, last = ended(start("--workers", "2", "--resume"))
     assert (status, last) == (1, f"error: nothing to resume: there is no {path()}; train without --resume")
     assert Path("errors.txt").read_text().count("\n") == 1
 
 
 @pytest.mark.slow
-def test_the_newsroom_is_learned_alike(elsewhere: None) -> None:
+def test_the_newsroom_is_learned_alike(elsewhere):
     """The command as readers type it, in single precision, where rounding grows over the steps: 2e-5 was measured."""
     losses = []
     for number in (1, 2):

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+import re
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning import training
 from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
-from tfm_lib.learning.progress import Progress
 from tfm_lib.learning.recipes import Recipe, linear_rate, paper_rate
 from tfm_lib.learning.training import find_device, make_optimizer, sequence_loss, set_seed, train, train_step
 from tfm_lib.model import Transformer, TransformerConfig
@@ -46,7 +45,7 @@ def same_weights(first: Transformer, second: Transformer) -> bool:
 # --- rates and loss, by hand
 
 
-def test_the_paper_schedule_by_hand() -> None:
+def test_the_paper_schedule_by_hand():
     # d_model 4: 4^-0.5 = 1/2. Step 4 of 16 warm-up steps: 4 * 16^-1.5 = 4/64. Step 64: 64^-0.5 = 1/8.
     assert paper_rate(4, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 4 / 64)
     assert paper_rate(16, d_model=4, warmup_steps=16) == pytest.approx(1 / 2 * 1 / 4)
@@ -63,18 +62,18 @@ def test_the_paper_schedule_by_hand() -> None:
         (8, 5, [0.1, 0.2, 0.3, 0.4, 0.5]),  # a warm-up beyond the run rises to its end
     ],
 )
-def test_the_linear_schedule_by_hand(warmup_steps: int, steps: int, rates: list[float]) -> None:
+def test_the_linear_schedule_by_hand(warmup_steps, steps, rates):
     assert [linear_rate(step, 0.8, warmup_steps, steps) for step in range(1, len(rates) + 1)] == pytest.approx(rates)
     assert linear_rate(20, 0.8, warmup_steps, steps) == 0, "never negative"
 
 
-def test_steps_count_from_one() -> None:
+def test_steps_count_from_one():
     for rate in (lambda: paper_rate(0, 512), lambda: linear_rate(0, 1e-3, 10, 100)):
         with pytest.raises(ValueError, match="steps count from 1, got 0; .* as LambdaLR's, give step \\+ 1"):
             rate()
 
 
-def test_a_recipe_follows_its_schedule() -> None:
+def test_a_recipe_follows_its_schedule():
     by_paper = Recipe(steps=100, peak_rate=0.5 / math.sqrt(128 * 25), warmup_steps=25)
     for step in (1, 25, 60):
         assert by_paper.rate(step) == pytest.approx(paper_rate(step, 128, 25, factor=0.5))
@@ -84,7 +83,7 @@ def test_a_recipe_follows_its_schedule() -> None:
     assert shortest.rate(1) == shortest.peak_rate
 
 
-def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
+def test_a_recipe_is_named_frozen_and_has_its_defaults():
     recipe = Recipe(steps=1)
     assert recipe == Recipe(
         steps=1, peak_rate=1e-3, warmup_steps=100, fall="paper", max_tokens=4096, label_smoothing=0.1, seed=0
@@ -112,12 +111,12 @@ def test_a_recipe_is_named_frozen_and_has_its_defaults() -> None:
         ({"steps": 9, "max_tokens": 1e3}, "max_tokens must be a whole number, got 1000.0"),
     ],
 )
-def test_a_recipe_refuses_what_cannot_be(options: dict, message: str) -> None:
+def test_a_recipe_refuses_what_cannot_be(options, message):
     with pytest.raises(ValueError, match=message):
         Recipe(**options)
 
 
-def test_the_loss_by_hand() -> None:
+def test_the_loss_by_hand():
     # Probabilities 1/2, 1/4, 1/8, 1/8. Labels 1 and 2 cost 2 and 3 bits, the padded third place nothing.
     logits = torch.tensor([0.5, 0.25, 0.125, 0.125]).log().expand(1, 3, 4)
     labels = torch.tensor([[1, 2, 0]])
@@ -128,19 +127,19 @@ def test_the_loss_by_hand() -> None:
     assert smooth.item() == pytest.approx(0.8 * 2.5 * bit + 0.05 * 9 * bit)
 
 
-def test_padding_may_have_any_id() -> None:
+def test_padding_may_have_any_id():
     logits, labels = torch.randn(1, 3, 4), torch.tensor([[0, 2, 3]])
     costs = -logits[0].log_softmax(-1)
     assert sequence_loss(logits, labels, pad_id=3).item() == pytest.approx((costs[0, 0] + costs[1, 2]).item() / 2)
     assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx((costs[1, 2] + costs[2, 3]).item() / 2)
 
 
-def test_labels_that_do_not_fit_are_refused() -> None:
+def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 3, 5\)"):
         sequence_loss(torch.zeros(2, 3, 5), torch.ones(2, 4, dtype=torch.long), 0)
 
 
-def test_seed_repeats_every_generator() -> None:
+def test_seed_repeats_every_generator():
     def draw() -> tuple[float, float, float]:
         set_seed(5)
         return random.random(), float(np.random.rand()), float(torch.rand(()))
@@ -149,7 +148,7 @@ def test_seed_repeats_every_generator() -> None:
 
 
 @pytest.mark.parametrize("found", [["cuda", "xpu", "mps"], ["cuda"], ["xpu", "mps"], ["xpu"], ["mps"], []], ids=str)
-def test_the_fastest_device_is_taken_or_the_one_of_that_name(found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_device_is_taken_or_the_one_of_that_name(found, monkeypatch):
     for name, backend in {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}.items():
         monkeypatch.setattr(backend, "is_available", lambda name=name: name in found)
     assert find_device() == torch.device([*found, "cpu"][0]) and find_device("cpu") == torch.device("cpu")
@@ -162,12 +161,12 @@ def test_the_fastest_device_is_taken_or_the_one_of_that_name(found: list[str], m
 # --- the loop
 
 
-def test_the_optimizer_is_the_papers_and_fused() -> None:
+def test_the_optimizer_is_the_papers_and_fused():
     defaults = make_optimizer(small_model()).defaults
     assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)
 
 
-def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path, capsys):
     recipe = replace(RECIPE, steps=40)
     history = train(small_model(), EXAMPLES, recipe)
     assert history.step == list(range(1, 41))
@@ -176,13 +175,13 @@ def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path: Path, capsy
     an_epoch = sum(len(ids) + 1 for ids in EXAMPLES.summaries) + sum(map(len, EXAMPLES.articles))
     assert an_epoch in [sum(history.tokens[:n]) for n in range(1, 40)]
     shown = capsys.readouterr().err
-    assert "40/40 steps, loss" in shown and "tokens/s" in shown and "left" in shown
+    assert re.search(r"40/40 steps, loss \d\.\d{3}, [\d,]+ tokens/s, 00:00 left", shown)
     history.save(tmp_path / "history.json")
     assert History.load(tmp_path / "history.json") == history
 
 
 @pytest.mark.parametrize("fall", ["paper", "linear"])
-def test_training_is_adam_over_the_planned_batches(fall: str) -> None:
+def test_training_is_adam_over_the_planned_batches(fall):
     """Weight by weight, in double precision, where a gradient of rounding errors is far below Adam's eps."""
     recipe = Recipe(steps=11, peak_rate=3e-3, warmup_steps=4, fall=fall, max_tokens=40, label_smoothing=0.2, seed=3)
     model = small_model().double()
@@ -220,7 +219,7 @@ def no_step(*arguments: object) -> float:
         (2, {"minutes": 1e-9}, [0, 1]),
     ],
 )
-def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, saved: list[int]) -> None:
+def test_a_run_is_saved_before_during_and_after_it(steps, options, saved):
     seen: list[int] = []
     recipe = replace(RECIPE, steps=steps)
     options |= {"save": lambda state: seen.append(len(state.history.step)), "take_step": no_step, "progress": False}
@@ -228,19 +227,7 @@ def test_a_run_is_saved_before_during_and_after_it(steps: int, options: dict, sa
     assert seen == saved
 
 
-def test_the_bar_tells_speed_and_the_time_left_for_steps_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One step was done before; two more are usual, and three minimize risk, in half an hour at most."""
-    bar = Progress(Recipe(steps=6, warmup_steps=1, risk_steps=3), 1, 30.0, False, 50.0)
-    reports, over = [], []
-    monkeypatch.setattr(bar, "set_postfix_str", lambda text, refresh: reports.append(text))
-    for now in (150, 250, 750, 1250, 2250):
-        over.append(bar.add(1.5, 2000, now))
-    speeds, left = (20, 20, 9, 7, 5), ("1:40 left, then risk", "5:00 left", "16:40 left", "8:20 left", "0:00 left")
-    assert reports == [f"loss 1.500, {n} tokens/s, {text}" for n, text in zip(speeds, left, strict=True)]
-    assert over == [False, False, False, False, True]
-
-
-def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_seed_gives_the_same_run(capsys):
     models, losses = [], []
     for seed in (0, 0, 1):
         models.append(small_model(seed))
@@ -261,7 +248,7 @@ class Clock:
         return math.floor(64 * self.now) / 64
 
 
-def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minutes_stop_a_run(monkeypatch):
     monkeypatch.setattr(training, "time", Clock(15.0))  # it is read before the first step, and after each
     saved: list[int] = []
     options = {"save": lambda state: saved.append(len(state.history.step)), "take_step": no_step, "progress": False}
@@ -269,14 +256,14 @@ def test_minutes_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert history.step == [1, 2, 3] and saved == [0, 3]
 
 
-def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_has_not_ticked_yet_divides_nothing(monkeypatch):
     monkeypatch.setattr(training, "time", Clock(0.0001))
     assert len(train(small_model(), EXAMPLES, RECIPE, take_step=no_step).step) == RECIPE.steps
     assert training.steps_within(1.0, small_model(), EXAMPLES, RECIPE) == 60 * 20 * 1000
 
 
 @pytest.mark.parametrize(("minutes", "steps"), [(1.0, 120), (0.01, 1), (1e-9, 1)])
-def test_how_many_steps_fit_into_minutes(minutes: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_steps_fit_into_minutes(minutes, steps, monkeypatch):
     clock, first = Clock(0.0), []
 
     def slow(*arguments: object) -> float:  # the first step takes a minute, the others half a second
@@ -319,7 +306,7 @@ def other_id(name: str) -> dict:
         (partial(other_id, "eos_id"), "the model's eos_id is 2, .*vocabulary 9; build"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(change: Callable[[], dict], message: str) -> None:
+def test_what_cannot_be_trained_is_refused(change, message):
     given = {"model": small_model(), "examples": EXAMPLES, "recipe": RECIPE} | change()
     with pytest.raises(ValueError, match=message):
         train(**given, progress=False)
@@ -356,7 +343,7 @@ def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) ->
     return model, train(model, examples, recipe, start=state, progress=False)
 
 
-def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_of_a_resumed_run_counts_on(tmp_path, capsys):
     run_until_killed(tmp_path / "a.safetensors", 5)
     model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
     train(model, EXAMPLES, RECIPE, start=state)
@@ -365,7 +352,7 @@ def test_the_bar_of_a_resumed_run_counts_on(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("step", "frozen"), [(0, False), (3, False), (7, False), (0, True), (3, True)])
-def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int, frozen: bool) -> None:
+def test_a_resumed_run_ends_with_the_very_weights(tmp_path, step, frozen):
     start, expected_model = small_model(), small_model()
     expected_model.encoder.requires_grad_(not frozen)
     expected = train(expected_model, EXAMPLES, RECIPE, progress=False)
@@ -387,9 +374,7 @@ def test_a_resumed_run_ends_with_the_very_weights(tmp_path: Path, step: int, fro
         ({"model": torch.nn.Linear(2, 2)}, "was trained with a parameter .*; build the model that it was"),
     ],
 )
-def test_a_run_goes_on_only_with_its_own_recipe_data_device_and_model(
-    change: dict, message: str, tmp_path: Path
-) -> None:
+def test_a_run_goes_on_only_with_its_own_recipe_data_device_and_model(change, message, tmp_path):
     run_until_killed(tmp_path / "a.safetensors", 2)
     model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
     if "start" in change:
@@ -402,7 +387,7 @@ def test_a_run_goes_on_only_with_its_own_recipe_data_device_and_model(
 # --- other ids, other modules
 
 
-def test_a_model_of_other_ids_trains_and_sees_no_padding() -> None:
+def test_a_model_of_other_ids_trains_and_sees_no_padding():
     """Pad 1, start and eos 2: no id is where ours are."""
     vocabulary = bart_like()
     set_seed(0)
@@ -442,5 +427,5 @@ class Wrapped(torch.nn.Module):
         return self.inside(src, tgt)
 
 
-def test_any_module_trains() -> None:
+def test_any_module_trains():
     assert train(Wrapped(), EXAMPLES, RECIPE, progress=False) == train(small_model(), EXAMPLES, RECIPE, progress=False)

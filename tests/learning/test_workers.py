@@ -22,7 +22,7 @@ BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumera
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7])
-def test_every_row_falls_to_one_worker(number: int) -> None:
+def test_every_row_falls_to_one_worker(number):
     shares = [workers.own_share(BATCH, rank, number) for rank in range(number)]
     rows = [row for own, part in shares if part for row in own.src.tolist()]
     assert sorted(rows) == sorted(BATCH.src.tolist())
@@ -31,25 +31,13 @@ def test_every_row_falls_to_one_worker(number: int) -> None:
     assert [part for _, part in shares[5:]] == [0.0] * (number - 5), "nothing is left, so nothing counts"
 
 
-def test_a_part_counts_labels_not_rows() -> None:
+def test_a_part_counts_labels_not_rows():
     labels = torch.tensor([[5, 5, 5], [2, PAD_ID, PAD_ID], [5, 2, PAD_ID]])
     batch = Batch(labels, labels, labels)
     assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
 
 
-def test_the_shares_gradients_add_up_to_the_whole() -> None:
-    model = small_model().double().eval()
-
-    def gradients(batch: Batch) -> list[torch.Tensor]:
-        loss = training.sequence_loss(model(batch.src, batch.decoder_input), batch.labels, PAD_ID, 0.1)
-        return list(torch.autograd.grad(loss, list(model.parameters())))
-
-    shares = [workers.own_share(BATCH, rank, 7) for rank in range(7)]
-    parts = [[part * gradient for gradient in gradients(own)] for own, part in shares]
-    torch.testing.assert_close([sum(of_one) for of_one in zip(*parts, strict=True)], gradients(BATCH))
-
-
-def test_which_device_a_worker_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_device_a_worker_takes(monkeypatch):
     assert workers.find_device("cpu") == torch.device("cpu")
     with pytest.raises(ValueError, match="cuda or cpu, not on mps"):
         workers.find_device("mps")
@@ -77,7 +65,7 @@ def alone() -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> None:
+def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone):
     """Of three workers one is here. DDP would divide the sum of their gradients by three."""
     model, reference = (small_model().double().eval() for _ in range(2))
     team = workers._Team(model, torch.device("cpu"), [])
@@ -94,31 +82,7 @@ def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone: None) -> Non
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-def test_one_worker_trains_as_one_process_does(
-    alone: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps, take_step = [], workers._Team.take_step
-    monkeypatch.setattr(workers._Team, "take_step", lambda *args: steps.append(1) or take_step(*args))
-    saved: list = []
-    workers.train(small_model(), EXAMPLES, RECIPE, save=saved.append)
-    assert "7/7 steps" in capsys.readouterr().err and len(saved) == 2
-    workers.train(small_model(), EXAMPLES, RECIPE, progress=False)
-    assert capsys.readouterr().err == "" and distributed.is_initialized()
-    assert len(steps) == 14, "each step is the team's"
-
-
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_after_its_step_with_a_checkpoint(name: signal.Signals, alone: None) -> None:
-    model, saved = small_model(), []
-    model.register_forward_hook(lambda *_: signal.raise_signal(name) if len(saved) == 1 else None)
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    with pytest.raises(KeyboardInterrupt):
-        workers.train(model, EXAMPLES, RECIPE, save=lambda s: saved.append(len(s.history.step)), progress=False)
-    assert saved == [0, 1]
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_a_worker_and_who_is_the_first(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     assert workers.is_first()
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
@@ -128,9 +92,7 @@ def test_who_is_a_worker_and_who_is_the_first(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (ValueError("lower it"), 1), (None, None)])
-def test_a_command_ends_deaf_with_its_status_and_its_error_on_record(
-    error: BaseException | None, status: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_ends_deaf_with_its_status_and_its_error_on_record(error, status, tmp_path, monkeypatch):
     def command() -> None:
         if error:
             raise error
@@ -164,9 +126,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("cores", "number", "threads"), [(8, 2, "4"), (7, 3, "2"), (1, 3, "1"), (None, 1, "1")])
-def test_workers_share_the_cores_and_talk_over_the_loopback(
-    cores: int | None, number: int, threads: str, environment: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_share_the_cores_and_talk_over_the_loopback(cores, number, threads, environment, monkeypatch):
     seen = []
 
     def note(command: list[str]) -> None:
@@ -213,14 +173,8 @@ def failures(tmp_path: Path, *ends: int | str) -> launching.ChildFailedError:
     ],
 )
 def test_the_cause_is_told_and_not_what_followed_from_it(
-    ends: list,
-    kind: type,
-    message: str | None,
-    tmp_path: Path,
-    environment: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    ends, kind, message, tmp_path, environment, monkeypatch, capsys
+):
     def fail(command: list[str]) -> None:
         assert command[-4:] == ["-m", "tfm_lib", "train", "--x"] and "--nproc-per-node=2" in command
         raise failures(tmp_path, *ends)

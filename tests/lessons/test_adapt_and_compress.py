@@ -12,7 +12,6 @@ from torch import nn
 from benchmarks import lessons
 from benchmarks.adapt_and_compress import adapting, compressing
 from tests import ROOT
-from tests.lessons.same_code import assert_same
 from tests.nbclaims import cells
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.model import Transformer, TransformerConfig
@@ -21,10 +20,6 @@ from tfm_lib.pretrained import newsroom_model
 LESSON = "17_adapt_and_compress"
 BOOK = cells.read(ROOT / f"notebooks/{LESSON}.ipynb")
 TEXT = "\n".join(cell.source for cell in cells.markdown_cells(BOOK))
-SHARED = {
-    adapting: ("tell", "make_shows", "LoRA", "with_lora", "Adapter", "Prefixed"),
-    compressing: ("to_grid", "distillation_loss", "Expert", "MixtureOfExperts", "balance_loss"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +28,13 @@ def lesson():
     return vars(lessons.definitions(LESSON))
 
 
-@pytest.mark.parametrize("script", SHARED, ids=["adapting", "compressing"])
-def test_the_lesson_defines_what_its_benchmarks_measured(script):
-    assert_same(LESSON, script, SHARED[script])
-
-
-def test_the_lesson_tells_the_stories_of_its_benchmark():
-    names: dict = {}
-    for cell in BOOK.cells:
-        if cell.id in ("kind", "tell"):
-            exec(cell.source, names)
-    assert names["SHOW"] == adapting.SHOW
-    assert names["make_shows"](3, 20, True) == adapting.make_shows(3, 20, True)
-
-
 # ----------------------------------------------------------------------------------------------------
 # Adapting
 
 
-def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phrasing_of_its_own():
+def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phrasing_of_its_own(lesson):
     _, vocabulary = newsroom_model()
-    learned, test = adapting.make_shows(0, 500), adapting.make_shows(0, 300, test=True)
+    learned, test = lesson["make_shows"](0, 500), lesson["make_shows"](0, 300, test=True)
     texts = [text for pair in [*learned, *test] for text in (pair.article, pair.summary)]
     assert not any(vocabulary.unknown_id in row for row in vocabulary.encode_all(texts))
     people, places = ({summary.split()[place] for _, summary in learned} for place in (3, 6))
@@ -61,18 +42,6 @@ def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phr
         assert summary.split()[3] not in people and summary.split()[6] not in places
     assert any("crowds waited" in article for article, _ in test)
     assert not any("crowds waited" in article for article, _ in learned)
-
-
-def test_lora_by_hand(lesson):
-    layer = lesson["LoRA"](nn.Linear(2, 1, bias=False), rank=1, alpha=2)
-    with torch.no_grad():
-        layer.linear.weight.copy_(torch.tensor([[1.0, 1.0]]))
-        layer.a.copy_(torch.tensor([[1.0, 2.0]]))
-        layer.b.fill_(3.0)
-    assert layer(torch.tensor([1.0, 1.0])).item() == 2 + 2 * 3 * 3
-    with torch.no_grad():
-        assert lesson["merged"](layer).weight.tolist() == [[1 + 6, 1 + 12]]
-        assert layer.linear.weight.tolist() == [[1, 1]]
 
 
 def test_a_fresh_lora_changes_nothing_and_trains_only_its_own(lesson):
@@ -190,21 +159,6 @@ def test_in_half_precision_merging_loses_a_part_of_the_change(both, lesson):
     assert losses[torch.float64] < 1e-13 < losses[torch.float32] < 1e-5 < 1e-3 < losses[torch.bfloat16] < 0.5
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-def test_a_prefix_of_peft_has_as_many_numbers_a_layer(lesson):
-    """No more can be compared: `peft` puts prefixes before the self-attention of decoders, the lesson before each."""
-    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
-    sizes = dict(vocab_size=40, d_model=32, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64)
-    heads = dict(encoder_attention_heads=2, decoder_attention_heads=2, max_position_embeddings=32)
-    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**sizes, **heads))
-    tokens = dict(num_virtual_tokens=3, num_layers=2, token_dim=32, num_attention_heads=2)
-    model = peft.get_peft_model(bart, peft.PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", **tokens))
-    prefixed = lesson["Prefixed"].of(MultiHeadAttention(32, 2), 3)
-    trained, _ = model.get_nb_trainable_parameters()
-    assert trained == 2 * lesson["trained"](prefixed) == 2 * 2 * 3 * 32
-    assert isinstance(prefixed.prefix, nn.Parameter)
-
-
 # ----------------------------------------------------------------------------------------------------
 # Compressing
 
@@ -249,24 +203,6 @@ def test_the_loss_of_distillation_is_torchs(lesson):
     torch.testing.assert_close(lesson["distillation_loss"](student, student, 2), torch.tensor(0.0), atol=1e-6, rtol=0)
 
 
-def test_the_formula_of_the_divergence_is_torchs():
-    [formula] = re.findall(r"\*Kullback-Leibler divergence\*, \$\\sum_w (.+?)\$", TEXT)
-    written = re.sub(r"\\ln (\w)_w", r"\1.log()", formula).replace("_w (", " * (")  # p * (p.log() - q.log())
-    p, q = torch.randn(2, 9).softmax(-1)
-    ours = eval(written, {"p": p, "q": q}).sum()
-    torch.testing.assert_close(ours, nn.functional.kl_div(q.log(), p, reduction="sum"))
-
-
-@pytest.mark.parametrize(("experts", "k"), [(4, 1), (4, 2), (8, 2), (8, 8)])
-def test_balance_is_k(lesson, experts, k):
-    chances = torch.stack([torch.full((experts,), 0.1).scatter(0, (torch.arange(k) + e) % experts, 1.0)
-                           for e in range(experts)])  # fmt: skip
-    chances = chances / chances.sum(-1, keepdim=True)
-    assert lesson["balance_loss"](chances, k).item() == pytest.approx(k)
-    alone = torch.zeros(5, experts).index_fill(1, torch.arange(k), 1 / k)
-    assert lesson["balance_loss"](alone, k).item() == pytest.approx(experts)
-
-
 def test_the_balance_loss_is_transformers(lesson):
     mixtral = pytest.importorskip("transformers.models.mixtral.modeling_mixtral", reason="transformers is missing")
     logits = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
@@ -282,21 +218,16 @@ def recorded(script) -> dict:
     return json.loads(Path(script.__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
-def test_the_records_are_those_of_their_scripts():
-    for script in SHARED:
+def test_the_records_are_those_of_their_scripts_and_a_row_that_needs_no_training_comes_out_again(lesson):
+    for script in (adapting, compressing):
         record = recorded(script)
-        assert record["command"] == script.COMMAND and record["seeds"] == [*range(script.SEEDS)]
-        assert record["stories"] == script.STORIES
+        assert (record["seeds"], record["stories"]) == ([*range(script.SEEDS)], script.STORIES)
     assert [row["way"] for row in recorded(adapting)["rows"]] == [*adapting.WAYS]
-
-
-def test_a_row_of_the_record_comes_out_again():
-    """One of the cells of compressing.json, without training."""
     test = compressing.Test()
     model, _ = newsroom_model()
     with torch.no_grad():
         for weight in compressing.matrices(model):
-            numbers, step = compressing.to_grid(weight, 2, weight.numel())
+            numbers, step = lesson["to_grid"](weight, 2, weight.numel())
             weight.copy_((numbers * step).view_as(weight))
     [row] = [row for row in recorded(compressing)["bits"] if (row["per"], row["bits"]) == ("tensor", 2)]
     assert test.of(model) == {"exact": row["exact"], "headline": row["headline"]}

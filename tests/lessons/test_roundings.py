@@ -5,7 +5,6 @@ lesson. What is known from an earlier run is not run again.
 """
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ EACH = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.ma
 @pytest.mark.skipif(bool(why_not_compared()), reason="outputs are compared in the locked environment only")
 @pytest.mark.parametrize("rounding", EACH)
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.stem)
-def test_a_lesson_holds_under_every_rounding(lesson: Path, rounding: str, record_property):
+def test_a_lesson_holds_under_every_rounding(lesson, rounding, record_property):
     found = outcome(lesson, rounding)
     changed = "; ".join(found.loose) or "none"
     record_property(ROUNDING, f"{lesson.stem}, {rounding} ({found.instructions}): loose cells that changed: {changed}")

@@ -118,6 +118,7 @@ def test_the_kernel_hides_the_future_itself_where_no_other_mask_and_no_past_is_t
     assert [call.get("is_causal", False) for call in given] == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_long_texts_is_compiled_and_exported_whole():
     """Nothing looks at the values of a mask."""
     sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}

@@ -30,6 +30,9 @@ SOURCES = {
 both = pytest.mark.parametrize("story", [PICTURED, ANIMATED], ids=["pictured", "animated"])
 
 
+newsroom = cache(make_newsroom)
+
+
 @cache
 def reading(story: tuple[str, str]) -> Reading:
     return read(*story)
@@ -37,9 +40,9 @@ def reading(story: tuple[str, str]) -> Reading:
 
 @both
 def test_the_story_is_of_the_test_set_its_summary_right_and_led_to_where_a_reader_would_look(story):
-    newsroom, found = make_newsroom(seed=0), reading(story)
-    [expected] = [one for one in newsroom.test if one.article == story[1]]
-    learned = newsroom.train + newsroom.dev
+    found = reading(story)
+    [expected] = [one for one in newsroom(0).test if one.article == story[1]]
+    learned = newsroom(0).train + newsroom(0).dev
     assert expected.event == story[0] and expected.summary == " ".join(found.summary[:-1])
     assert found.slots == {found.summary.index(word): slot for slot, word in expected.slots.items()}
     assert story[1] not in {one.article for one in learned}

@@ -145,6 +145,63 @@ def test_every_name_exists(column):
     assert lost == {}
 
 
+# By term, for rows that could change places with others: what each of their names has in it.
+TELLING = {
+    "H": "heads",
+    "D": "d_model|num_hiddens",
+    "Dh": "head_dim",
+    "V": "vocab|num_embeddings",
+    "dropout": "[Dd]ropout",
+    "query": "quer",
+    "key": "key",
+    "value": "value",
+    "mask": "mask",
+    "memory": "memory|encoder_hidden",
+    "token": "src|tgt|ids|_X",
+    "encoder": "^(?!.*ecode).*[Ee]ncode",
+    "decoder": "[Dd]ecode",
+    "encoder layer": "[Ee]ncoder",
+    "decoder layer": "[Dd]ecoder",
+    "self-attention": "EncoderLayer.self_att|Block.attention",
+    "cross-attention": "DecoderLayer.(cross|multihead|encoder)_att",
+    "projection, queries": "quer|q_|W_q|in_proj",
+    "projection, keys": "key|k_|W_k|in_proj",
+    "projection, values": "value|v_|W_v|in_proj",
+    "projection, output": "out|W_o",
+    "feed-forward network, width": "d_ff|feedforward|ffn",
+    "embedding, scale": "scale",
+    "weight tying": "tie",
+    "padding": "pad",
+    "start sign": "start",
+    "end sign": "eos",
+    "padding mask": "padding|attention_mask",
+    "top-k": "top_k",
+    "top-p": "top_p",
+    "temperature": "temperature",
+    "length penalty": "length_penalty",
+    "beam search": "beam",
+    "sampling": "sampl|multinomial",
+    "greedy decoding": "greedy|generate|predict",
+}
+ROWS = {row.get("term") or row["letter"]: row for row in LETTERS + NAMES}
+
+
+@pytest.mark.parametrize("term", TELLING)
+def test_a_name_stands_in_its_row_and_not_in_that_of_another(term):
+    named = [name for column in LIBRARIES for name in code(ROWS[term][column])]
+    assert named and [name for name in named if not re.search(TELLING[term], name)] == []
+
+
+def test_torch_has_the_three_projections_in_one_matrix_in_this_order():
+    rows = [ROWS[f"projection, {which}"]["torch"].partition(" (")[2] for which in ("queries", "keys", "values")]
+    assert rows == ["rows 0 to D)", "rows D to 2 D)", "rows 2 D to 3 D)"]
+    heads, x = nn.MultiheadAttention(4, 1, batch_first=True), torch.randn(1, 3, 4)
+    with torch.no_grad():
+        heads.in_proj_weight[:8] = 0  # neither queries nor keys: all weights are alike
+        mixed = x.mean(1, keepdim=True) @ heads.in_proj_weight[8:].T
+    assert torch.allclose(heads(x, x, x)[0], heads.out_proj(mixed).expand(1, 3, 4), atol=1e-6)
+
+
 # ----------------------------------------------------------------------------------------------------
 # Every term is defined where the page says.
 

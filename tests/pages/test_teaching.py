@@ -7,7 +7,6 @@ import pytest
 
 from tests.nbclaims import cells
 from tfm_lib.ask import checks
-from tfm_lib.ask.questions import read_lesson
 from tfm_lib.lessons import FIRST_BEYOND
 from tfm_lib.lessons import LESSONS as TABLE
 
@@ -64,10 +63,3 @@ def test_the_plans_name_the_lessons():
     assert "13" in named
     short = TEXT.partition("**One day.**")[2].partition("**Ten weeks**")[0]
     assert not {*re.findall(r"\b\d\d\b", short)} & {*beyond}
-
-
-def test_a_lesson_asks_seven_to_ten_questions_three_of_which_open_it():
-    for path in LESSONS.values():
-        asked = read_lesson(path)
-        assert len(asked.opening) == 3 and 7 <= len(asked.questions) <= 10
-    assert "It closes with a quiz of seven to ten, those three among them" in TEXT.replace("\n", " ")

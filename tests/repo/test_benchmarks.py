@@ -19,7 +19,6 @@ from benchmarks.families_and_scale import families, noise, parts_replaced, scali
 from benchmarks.real_text import docstrings
 from benchmarks.speed import buckets, changes, learning, report, speed
 from benchmarks.speed.peers import PEERS
-from tests.lessons.same_code import assert_same
 from tfm_lib.commands import tasks
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
@@ -267,25 +266,6 @@ def test_a_record_names_the_command_that_repeats_it(path):
     assert command.endswith(" -m " + ".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
-def test_lesson_14_trains_what_its_benchmarks_trained():
-    shared = {
-        copying_digits: ("Copier", "digits", "train"),
-        layers_compared: ("Recurrent", "Convolution", "SelfAttention", "Reader", "symbol_from_afar", "fit"),
-    }
-    for script, names in shared.items():
-        assert_same("14_before_and_beside", script, names)
-
-
-@pytest.mark.parametrize(("name", "script"), [("copying_digits", copying_digits), ("layers_compared", layers_compared)])
-def test_a_record_of_lesson_14_is_complete(name, script):
-    record = record_of(name)
-    assert tuple(record["seeds"]) == script.SEEDS
-    assert f"torch {torch.__version__.partition('+')[0]}" in record["machine"]["versions"]
-    keys = [key for key in ("model", "kind", "task", "n") if key in record["runs"][0]]
-    groups = {tuple(run[key] for key in keys) for run in record["runs"]}
-    assert len(record["runs"]) == len(groups) * len(script.SEEDS)
-
-
 def test_copying_is_measured_on_whole_strings():
     row = copying_digits.run("GRU with attention", 3, 0, steps=2, tested=8)
     assert row["n"] == len(row["wrote"]) == len(row["looked"]) == 3 and row["whole"] <= min(row["by position"])
@@ -293,7 +273,7 @@ def test_copying_is_measured_on_whole_strings():
 
 @pytest.mark.parametrize(("distance", "first"), [(2, 2), (6, 6)])
 def test_the_symbol_from_afar_stood_so_far_back(distance, first):
-    ids, labels = layers_compared.symbol_from_afar(distance)
+    ids, labels = layers_compared.LESSON.symbol_from_afar(distance)
     assert (labels[:, :first] == layers_compared.IGNORED).all() and (labels[:, first:] == ids[:, :-first]).all()
 
 
@@ -350,21 +330,6 @@ def test_ours_equal_the_packages_and_other_versions_do_not():
         shipped = name.endswith("as it ships")  # routing-transformer adds 1e-5 to each count
         assert row["difference"] < (2e-5 if shipped else 1e-13), name
         assert row.get("its difference", 1) > 0.01, name
-
-
-def test_each_way_to_attend_is_measured_at_each_length(cheaper, attention):
-    draw = torch.Generator().manual_seed(0)
-    names = [*attention_costs.variants(cheaper, *torch.randn(2, 1, 2, 256, 16), 64, draw)]
-    assert [*attention["costs"]] == names
-    lengths = attention["lengths"]
-    for row in attention["costs"].values():
-        for each in ("ratio", "ms", "MiB", "million FLOPs"):
-            assert len(row[each]) == len(lengths)
-        assert {len(ratios) for ratios in row["ratio"]} == {attention["repetitions"]}
-        crossings = [attention_costs.cheaper_from(lengths, ratios) for ratios in zip(*row["ratio"], strict=True)]
-        assert row["cheaper from"] == crossings
-    inexact = [name for name in names if name not in (attention_costs.FULL, attention_costs.CAUSAL)]
-    assert all([*rows] == inexact for rows in attention["errors"].values()) and len(attention["inputs"]) == 4
 
 
 @pytest.fixture
@@ -432,29 +397,6 @@ def test_so_many_words_are_cut_and_no_two_spans_touch(share):
         assert not any(a in families.SENTINELS and b in families.SENTINELS for a, b in pairwise(source))
 
 
-class Knows(torch.nn.Module):
-    """Writes the headlines of the test stories, or all but the last word of each second one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _, articles, headlines = families.stories("test")
-        self.texts = {tuple(a): [*h, families.END] for a, h in zip(articles, headlines, strict=True)}
-
-    def forward(self, tokens, prefix):
-        logits = torch.zeros(*tokens.shape, families.VOCABULARY)
-        for i, row in enumerate(tokens.tolist()):
-            start = row.index(families.START)
-            text = self.texts[tuple(row[:start])]
-            for place, token in enumerate(text[: tokens.shape[1] - start]):
-                logits[i, start + place, 4 if i % 2 and place == len(text) - 2 else token] = 1
-        return logits
-
-
-def test_headlines_that_are_right_to_the_last_word_count():
-    """So that the 0 of a model is its own."""
-    assert families.headlines(Knows(), 0.0, 20) == 0.5
-
-
 def test_labels_are_the_next_tokens():
     tokens = torch.tensor([[5, 6, 1, 7, 2, 0]])  # an article, the start, a headline, the end, padding
     assert families._shifted(tokens).tolist() == [[6, 1, 7, 2, 0, 0]]
@@ -486,7 +428,7 @@ def test_slopes_are_blooms(heads):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
     theirs = build_alibi_tensor(torch.ones(1, 5), heads, torch.float32)[:, 0]  # (H, T), of each key's place
-    ours = parts_replaced.alibi(5, heads)
+    ours = parts_replaced.LESSON.alibi(5, heads)
     assert torch.allclose(ours.softmax(-1)[:, -1], theirs.softmax(-1), atol=1e-6)
     assert torch.allclose(ours[:, 4, :4] - ours[:, 4, 1:], theirs[:, :4] - theirs[:, 1:], atol=1e-6)
     assert (ours[:, 0, 1:] == -torch.inf).all() and (ours.diagonal(dim1=1, dim2=2) == 0).all()
@@ -496,7 +438,7 @@ def test_slopes_are_blooms(heads):
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
 def test_grouped_heads_are_heads_whose_keys_and_values_are_repeated(kv_heads, positions):
     torch.manual_seed(0)
-    grouped, plain = (parts_replaced.Attention(32, 4, heads, positions) for heads in (kv_heads, 4))
+    grouped, plain = (parts_replaced.LESSON.Attention(32, 4, heads, positions) for heads in (kv_heads, 4))
     taken = grouped.state_dict()
     for name in ("key.weight", "value.weight"):
         taken[name] = taken[name].unflatten(0, (kv_heads, 8)).repeat_interleave(4 // kv_heads, 0).flatten(0, 1)
@@ -554,19 +496,3 @@ def test_parameters_are_counted_with_and_without_the_table():
     for width in scaling_law.WIDTHS:
         own = 2 * (12 * width**2 + 13 * width) + 2 * width
         assert scaling_law.counted(width) == {"all": own + 604 * width, "without embeddings": own}
-
-
-@pytest.mark.slow
-def test_the_law_is_that_of_its_runs(monkeypatch):
-    record = record_of("scaling_law")
-    monkeypatch.setattr(scaling_law, "RESAMPLED", 2)
-    assert record["frontier"] == scaling_law.frontier(record["rows"])
-    assert record["parameters"] == {str(width): scaling_law.counted(width) for width in scaling_law.WIDTHS}
-    for way, law in scaling_law.fits(record["rows"]).items():
-        recorded = record["fits"][way]
-        assert law.keys() == recorded.keys() and law["residuals"].keys() == recorded["residuals"].keys()
-        for key in ("E", "alpha", "beta", "typical error", "largest error"):
-            assert recorded[key] == pytest.approx(law[key], rel=0.01), (way, key)
-        for key in ("E", "alpha", "beta"):
-            low, high = recorded[f"{key} 95 %"]
-            assert low <= recorded[key] <= high, (way, key)

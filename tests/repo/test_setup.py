@@ -38,12 +38,6 @@ def test_benchmarks_are_ours_where_another_package_brings_a_folder_of_that_name(
     assert benchmarks.__file__ == str(ROOT / "benchmarks/__init__.py")
 
 
-def test_the_wheel_brings_the_lessons_to_where_they_are_looked_for():
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        brought = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
-    assert brought == {name: f"tfm_lib/{name}" for name in ("notebooks", "benchmarks", "docs")}
-
-
 # ----------------------------------------------------------------------------------------------------
 # What is installed.
 

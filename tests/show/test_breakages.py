@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from benchmarks.start_here import broken_machine
+from benchmarks.start_here.breakages import breaking, write_anew, write_broken
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.lessons import course_file
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.breakages import PARTS, breaking, head_names, layer_names, write_anew, write_broken
-from tfm_lib.show.machine import RECORD, SWITCHED, machine
+from tfm_lib.show.machine import PARTS, RECORD, SWITCHED, head_names, layer_names, machine
 
 RECORDED = json.loads(course_file(RECORD).read_text(encoding="utf-8"))
 SRC, TGT = torch.tensor([[5, 6, 7, 5]]), torch.tensor([[1, 8, 9]])

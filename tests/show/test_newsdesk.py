@@ -19,9 +19,13 @@ def shipped():
     return newsroom_model()
 
 
+@pytest.fixture(scope="module")
+def newsroom():
+    return make_newsroom(0)
+
+
 @pytest.mark.parametrize("strangers", [False, True])
-def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(strangers):
-    newsroom = make_newsroom(0)
+def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(newsroom, strangers):
     stories = {story.article: story for story in (newsroom.unseen_names if strangers else newsroom.test)}
     assert list(ready_stories(strangers)) == list(EVENTS)
     for event, text in ready_stories(strangers).items():

@@ -1,10 +1,7 @@
 """Figures say their message in words, stand inside their canvas, and leave matplotlib as they found it."""
 
 import base64
-import hashlib
 import re
-import subprocess
-import sys
 from functools import cache
 from io import BytesIO
 from itertools import combinations
@@ -123,18 +120,6 @@ def test_figures_and_the_style_leave_no_trace_in_matplotlib_nor_take_a_readers_s
         assert attention_map(weights(5, 7), TARGET, SOURCE).png() == expected
 
 
-def test_figures_need_no_pyplot_and_repeat_to_the_byte_in_another_process():
-    code = (
-        "import hashlib, sys; from tfm_lib.show import drawings, plots\n"
-        "for figure in (drawings.architecture(['memory']), plots.learning_curve([4.0, 2.0, 3.0])):\n"
-        "    print(hashlib.sha256(figure.png()).hexdigest())\n"
-        "print('matplotlib.pyplot' in sys.modules)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    here = [hashlib.sha256(f.png()).hexdigest() for f in (architecture(["memory"]), learning_curve([4.0, 2.0, 3.0]))]
-    assert out == [*here, "False"]
-
-
 @pytest.mark.parametrize("pyplot_was_used", [False, True])
 @pytest.mark.parametrize("cell", ["figure", "display(figure)"])
 def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, pyplot_was_used, monkeypatch):
@@ -148,7 +133,7 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, py
     try:
         if pyplot_was_used:
             select_figure_formats(shell, {"svg"})
-        figure = course_map()
+        figure = with_lit("memory")
         shell.user_ns.update(figure=figure)
         with capture_output() as captured:
             assert shell.run_cell(cell).success
@@ -367,6 +352,11 @@ def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
             assert before < lesson.number and (to_y - y == 1 or (y == to_y and abs(x - to_x) == 1))
 
 
+@cache
+def with_lit(part: str) -> Figure:
+    return architecture([part])
+
+
 def boxes_of(figure: Figure) -> dict[str, list[tuple[str, bool]]]:
     """The fill of each box and whether its frame is thick, by the words in it."""
     [axes] = figure.axes
@@ -384,7 +374,7 @@ def boxes_of(figure: Figure) -> dict[str, list[tuple[str, bool]]]:
 @pytest.mark.parametrize("part", BOXES)
 def test_a_lit_part_stands_out_by_frame_and_by_the_color_that_it_has_everywhere(part):
     lit = MEANING[PARTS[part][0]].fill
-    found = boxes_of(architecture([part]))
+    found = boxes_of(with_lit(part))
     assert {*found[BOXES[part][0]]} == {(lit, True)}
     others = {look for text, looks in found.items() for look in looks if text != BOXES[part][0]}
     faded = (MEANING["aside"].fill, False)
@@ -407,7 +397,7 @@ def test_what_was_written_is_read_again_where_that_is_lit():
 
 @pytest.mark.parametrize("part", PARTS)
 def test_the_small_drawing_names_what_is_lit_and_takes_less_than_half_a_screen(part):
-    figure = architecture([part])
+    figure = with_lit(part)
     assert PARTS[part][1] in figure.alt and 100 * figure.get_size_inches()[1] < 768 / 2
     assert min(text.get_fontsize() for text in figure.axes[0].texts) >= 7.5  # more than ten pixels
 

@@ -1,20 +1,19 @@
 """Beam search over the cache finds what the plain one finds: one source at a time, the whole model for each token."""
 
-from inspect import signature
 from itertools import product
 
 import pytest
 import torch
 
 from tests.model.test_model import random_ids, small
+from tests.writing.plain_beam import plain_beam_search
 from tests.writing.test_decoding import lively, ragged, with_output_bias
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.writing.beam import search as search_over_logits
 from tfm_lib.writing.decoding import Writer, greedy, token_log_probs
-from tfm_lib.writing.next_token import NO_RULES, Rules
-from tfm_lib.writing.plain_beam import plain_beam_search
+from tfm_lib.writing.next_token import Rules
 
 
 def to_lists(tokens, scores, config):
@@ -136,13 +135,6 @@ def test_scores_are_summed_in_single_precision(dtype):
     log_probs = token_log_probs(model, src, tokens[:, 0])
     assert scores.dtype == log_probs.dtype == torch.float32
     assert torch.allclose(scores[:, 0], log_probs.sum(1) / (log_probs < 0).sum(1), atol=0.02)
-
-
-@pytest.mark.parametrize("function", [beam_search, beam_hypotheses, search_over_logits, plain_beam_search])
-def test_unless_told_there_are_four_beams_and_no_rules(function):
-    defaults = {name: p.default for name, p in signature(function).parameters.items()}
-    wanted = dict(num_beams=4, length_penalty=1.0, early_stopping=False, rules=NO_RULES)
-    assert wanted.items() <= defaults.items()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A model that copies: its probabilities against a loop, its limits, every way to write with it, and its slots."""
 
 import copy
-from pathlib import Path
 
 import pytest
 import torch
@@ -332,7 +331,7 @@ def test_names_that_were_never_seen_are_written(learned):
     assert copied_from(model, src, tokens).position[0, :2].tolist() == [1, 2]
 
 
-def test_a_checkpoint_knows_that_its_model_copies(tmp_path: Path):
+def test_a_checkpoint_knows_that_its_model_copies(tmp_path):
     model = copying(**TOY)
     checkpoints.save_checkpoint(tmp_path / "a", model, KNOWN)
     loaded = checkpoints.load_checkpoint(tmp_path / "a")

@@ -1,8 +1,6 @@
 """Decoding over the cache writes what plain decoding writes."""
 
 import copy
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.model.references import randomize
 from tests.model.test_model import random_ids, small
-from tests.times import HUNG
 from tfm_lib.masks import padding_mask
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.cache import DecoderCache, KeyValueCache
@@ -76,7 +73,7 @@ def before(tokens, start_id=1):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("ids", [(0, 1, 2), (0, 0, 2), (1, 2, 2), (0, 3, 0)])
 def test_greedy_is_plain_greedy_on_ragged_batches(norm_first, ids):
-    for seed in range(4):
+    for seed in range(2):
         names = dict(zip(("pad_id", "start_id", "eos_id"), ids, strict=True))
         model, src = lively(seed, norm_first=norm_first, **names), ragged(ids[0], seed)
         assert torch.equal(greedy(model, src, 12), plain_greedy(model, src, 12))
@@ -94,7 +91,7 @@ def test_greedy_is_plain_greedy_at_the_extremes(changes, shape):
 
 @pytest.mark.parametrize(("min_new_tokens", "n"), [(0, 2), (5, 3), (12, 2)])
 def test_the_rules_hold_in_greedy(min_new_tokens, n):
-    for seed in range(4):
+    for seed in range(2):
         model, src = lively(seed, norm_first=True), random_ids(5, 7, high=8)
         tokens = greedy(model, src, 12, rules=Rules(min_new_tokens=min_new_tokens, no_repeat_ngram_size=n))
         assert torch.equal(tokens, plain_greedy(model, src, 12, min_new_tokens, n))
@@ -260,16 +257,3 @@ def test_buffers_are_allocated_once_and_rows_are_selected_from_them():
 def test_wrong_lengths_are_refused(wrong):
     with pytest.raises(ValueError, match=f"1..512, the model's max_length, got {wrong}"):
         greedy(small(), random_ids(1, 3), wrong)
-
-
-def test_a_text_is_summarized_without_the_libraries_that_score():
-    """They take more than a second to import."""
-    code = """
-import sys
-from tfm_lib.commands import write
-from tfm_lib.pretrained.summarizer import Summarizer
-print(Summarizer.load("newsroom").write("the library burned", beams=2) != "")
-print({"nltk", "scipy", "rouge_score"} & {*sys.modules})
-"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HUNG)
-    assert ran.stdout.splitlines() == ["True", "set()"], ran.stderr

@@ -52,7 +52,7 @@ SPLITS = Splits(TRAIN, DEV, TEST)
         ("东京 iPhone 发布", "东京 iPad 发布", (4 / 5, 1 / 2, 4 / 5, 0)),  # 东, 京, the name, 发, 布
     ],
 )
-def test_scores_by_hand(text: str, reference: str, wanted: tuple[float, ...]) -> None:
+def test_scores_by_hand(text, reference, wanted):
     scores = score([text], [reference])
     assert (scores.rouge1, scores.rouge2, scores.rougeL, scores.exact) == pytest.approx(wanted)
     assert exact_match(["Team wins", "team wins", "team won", ""], ["team wins"] * 4) == 0.5
@@ -61,7 +61,7 @@ def test_scores_by_hand(text: str, reference: str, wanted: tuple[float, ...]) ->
 
 
 @pytest.mark.parametrize("text", ["привет мир", "Ü", "你好", "สวัสดี", "हिन्दी", "ça va", "🎉", "?!", "42", "a"])
-def test_every_text_equals_itself(text: str) -> None:
+def test_every_text_equals_itself(text):
     assert score([text], [text]).rouge1 == score([text], [text]).rougeL == 1
     assert score([text], ["completely other words"]).rouge1 == 0
     assert unicode_words("हिन्दी में e\u0301te\u0301 \uff21\uff22") == ["हिन्दी", "में", "été", "ab"], "signs, normal forms"
@@ -70,7 +70,7 @@ def test_every_text_equals_itself(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Floods closed 3 roads, don't they?", "The café's re-opening: $1,000!", "closed_roads  x-y"]
 )
-def test_english_is_scored_as_published(text: str) -> None:
+def test_english_is_scored_as_published(text):
     reference = "storms and floods closed the café road 3 times"
     published = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True).score(reference, text)
     references = [reference] + ["a reference of more English words"] * 20  # so that é is one letter of many
@@ -80,7 +80,7 @@ def test_english_is_scored_as_published(text: str) -> None:
         assert getattr(scores, name) == pytest.approx(value.fmeasure / 21, abs=0)
 
 
-def test_a_tokenizer_is_chosen_by_one_letter_of_two_hundred() -> None:
+def test_a_tokenizer_is_chosen_by_one_letter_of_two_hundred():
     assert tokenizer_for(["a" * 199 + "é"]) is ENGLISH and tokenizer_for(["a" * 198 + "é"]) is ANY_LANGUAGE
     assert tokenizer_for(["42"]) is ENGLISH
 
@@ -98,12 +98,12 @@ def test_a_tokenizer_is_chosen_by_one_letter_of_two_hundred() -> None:
         ([Pair("привет мир снова и снова", "привет мир")], 2),
     ],
 )
-def test_k_is_the_best_on_the_development_set(dev: list[Pair], k: int) -> None:
+def test_k_is_the_best_on_the_development_set(dev, k):
     assert choose_k(dev) == k
     assert first_words("one two  three", 2) == "one two"
 
 
-def test_all_beginnings_have_the_rouge_l_of_the_published_scorer() -> None:
+def test_all_beginnings_have_the_rouge_l_of_the_published_scorer():
     draw, kinds = random.Random(0), ["storm", "Storms", "a", "it's", "harbor", "-", "closed"]
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     for _ in range(100):
@@ -113,7 +113,7 @@ def test_all_beginnings_have_the_rouge_l_of_the_published_scorer() -> None:
         assert rouge_l_of_beginnings(summary, words, ENGLISH.split) == expected
 
 
-def test_the_nearest_article_shares_rare_words() -> None:
+def test_the_nearest_article_shares_rare_words():
     # "the" stands in every article and must weigh nothing, however often it is said.
     articles = ["the the the final storm the the harbor", "the match", "The Crowd", "unknown words alone"]
     found = ["storm closes harbor", "team wins final", "night", "storm closes harbor"]
@@ -139,7 +139,7 @@ def plain_nearest(train: list[Pair], article: str) -> str:
     return train[cosines.index(best)].summary
 
 
-def test_the_nearest_is_that_of_the_formula() -> None:
+def test_the_nearest_is_that_of_the_formula():
     draw, kinds = random.Random(0), "abcdefgh"
 
     def text() -> str:
@@ -150,7 +150,7 @@ def test_the_nearest_is_that_of_the_formula() -> None:
     assert nearest_summaries(train, articles) == [plain_nearest(train, article) for article in articles]
 
 
-def test_one_table_of_the_model_beside_the_baselines() -> None:
+def test_one_table_of_the_model_beside_the_baselines():
     table = evaluate(["a late storm", "team"], SPLITS)
     assert list(table.scores) == ["model", "first 3 words", "most frequent summary", "nearest training article"]
     assert table.scores["model"] == score(["a late storm", "team"], ["a late storm", "Team Wins final"])
@@ -167,7 +167,7 @@ def test_one_table_of_the_model_beside_the_baselines() -> None:
     assert content["rouge counts"] == "words stemmed as English"
 
 
-def test_baselines_made_once_serve_every_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_made_once_serve_every_test_set(monkeypatch):
     made = Baselines(TRAIN, DEV)
     assert made.most_frequent == "storm closes harbor" == Baselines(TRAIN[:2], DEV).most_frequent, "of equals the first"
     for test in (TEST, TRAIN):
@@ -178,7 +178,7 @@ def test_baselines_made_once_serve_every_test_set(monkeypatch: pytest.MonkeyPatc
             assert evaluate(texts, splits, made=made) == fresh
 
 
-def test_the_table_of_stories_has_their_slots() -> None:
+def test_the_table_of_stories_has_their_slots():
     stories = [
         compose("planting", "shrubs", "Anna Weber", "Oslo", "Monday", 12),
         compose("strike", "doctors", "Mei Tanaka", "Lima", "Friday", 5),
@@ -193,7 +193,7 @@ def test_the_table_of_stories_has_their_slots() -> None:
     assert str(table).splitlines()[1].split()[-1] == "30.0"
 
 
-def test_one_tokenizer_for_a_whole_table_which_says_so() -> None:
+def test_one_tokenizer_for_a_whole_table_which_says_so():
     russian = [Pair("вчера буря закрыла порт", "буря закрыла порт"), Pair("команда выиграла матч", "команда выиграла")]
     table = evaluate(["буря закрыла порт"], Splits(russian, russian, [Pair("storm", "storm буря закрыла порт")]))
     assert str(table).splitlines()[-1] == "ROUGE counts Unicode words, characters where a script has no blanks."
@@ -207,14 +207,14 @@ def test_progress_is_shown_only_where_it_is_asked_for(options, capsys):
     assert ("scoring" in capsys.readouterr().err) == bool(options)
 
 
-def test_there_is_one_summary_for_each_reference_and_story() -> None:
+def test_there_is_one_summary_for_each_reference_and_story():
     for scorer in (score, slot_accuracy):
         for texts, references in ((["a"], ["a", "b"]), ([], [])):
             with pytest.raises(ValueError, match=f"{len(texts)} summaries for {len(references)} (references|stories)"):
                 scorer(texts, references)
 
 
-def test_summaries_stand_in_the_order_of_their_articles() -> None:
+def test_summaries_stand_in_the_order_of_their_articles():
     vocabulary = Vocabulary.of_words(text for pair in TRAIN + TEST for text in pair)
     model = small(vocab_size=len(vocabulary))
     examples = encode_pairs([*TRAIN, *TEST], vocabulary, 20, 20)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError
 from tfm_lib.files import write_whole
-from tfm_lib.learning.packed import pack_all, unpack_all
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.copying import CopyingTransformer
@@ -76,20 +75,14 @@ def save_checkpoint(
     vocabulary: Vocabulary,
     state: State | None = None,
     rules: Rules = NO_RULES,
-    *,
-    four_bits: bool = False,
 ) -> None:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, rules, recipe and history.
 
     It keeps every parameter and persistent buffer, and which parameters are frozen, of any module; of configs only
     a TransformerConfig; and whether the model copies. The file at `path` is replaced as a whole or not at all.
-    four_bits: of a finished model, each matrix is rounded to four bits per weight (`packed`), all else to 16 bits.
-    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors,
-    for four bits of a run that is to go on, and for weights that four bits can't hold.
+    Raises OSError, with the fix, if it can't be written, and ValueError for a module whose state is not all tensors.
     """
-    if four_bits and state is not None:
-        raise CourseError("a run can't go on from weights of four bits; leave its state out, or four_bits=True")
-    weights, config = _tensors(model), getattr(model, "config", None)
+    config = getattr(model, "config", None)
     header: dict[str, object] = {
         "config": asdict(config) if isinstance(config, TransformerConfig) else None,
         "copying": isinstance(model, CopyingTransformer),
@@ -97,13 +90,12 @@ def save_checkpoint(
         "rules": asdict(rules),
         "frozen": [name for name, parameter in model.named_parameters() if not parameter.requires_grad],
     }
-    tensors = {f"model.{name}": tensor for name, tensor in (pack_all(weights) if four_bits else weights).items()}
+    tensors = {f"model.{name}": tensor for name, tensor in _tensors(model).items()}
     if state is not None:
         header |= {"recipe": asdict(state.recipe), "history": asdict(state.history), "data": state.data}
         tensors |= {f"state.{name}": tensor for name, tensor in state.tensors.items()}
-    tensors = {
-        name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()
-    }  # which share no memory
+    # Copies, which share no memory.
+    tensors = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
     text = json.dumps(header)
     # One entry, since safetensors would shuffle several: the same run leaves the same bytes.
     write_whole(path, to_safetensors(tensors, {"checkpoint": f"{_checksum(tensors, text)} {text}"}))
@@ -112,7 +104,7 @@ def save_checkpoint(
 def load_checkpoint(
     path: Path, device: torch.device | str = "cpu", build: Callable[[TransformerConfig | None], nn.Module] | None = None
 ) -> Checkpoint:
-    """Read what `save_checkpoint` wrote; nothing is unpickled, and weights of fewer bits are computed with in full.
+    """Read what `save_checkpoint` wrote; nothing is unpickled, and weights of 16 bits are computed with in 32.
 
     `build` makes the module from the config, or None: give it for all but a Transformer and a CopyingTransformer.
     Raises FileNotFoundError if there is no file, and ValueError for a folder and for one that was cut short or altered,
@@ -120,7 +112,7 @@ def load_checkpoint(
     """
     header, tensors = _read(path)
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "state": {}}
-    for name, tensor in unpack_all(tensors).items():
+    for name, tensor in tensors.items():
         part, _, name = name.partition(".")
         parts[part][name] = tensor
     config = header["config"] and _known(TransformerConfig, header["config"], path)

@@ -94,10 +94,10 @@ def train(
 
     model.train()
     keep()  # a folder that can't be written is found now
-    with Progress(recipe, len(history.step), minutes, progress, time.perf_counter()) as bar:
+    with Progress(recipe.steps, len(history.step), progress, time.perf_counter()) as bar:
         for step, loss, tokens in _steps(model, examples, recipe, optimizer, len(history.step), take_step):
             history.add(loss, recipe.rate(step), tokens)
-            over = agreed(bar.add(loss, tokens, time.perf_counter()))
+            over = agreed(bar.add(loss, tokens, time.perf_counter()) >= 60 * minutes)
             if over or step == recipe.steps or step % save_every == 0:
                 keep()
             if over:

@@ -4,9 +4,11 @@ from typing import Any
 
 import torch
 
+from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.data.batches import shifted
+from tfm_lib.layers import DecoderLayer, EncoderLayer
+from tfm_lib.model import Transformer
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.breakages import PARTS, head_names, layer_names
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
 from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_texts
@@ -22,6 +24,7 @@ NOBODY = (
     "Burglar Ottilie Zwack broke into a shop in Ulm on Friday and left with six bicycles. The police found the door "
     "wide open."
 )
+PARTS = ("positions", "causal", "scaling", "residuals")  # what is switched off everywhere at once
 # What can be switched off: on its knob, in a sentence, its lesson, and what it was there for.
 SWITCHED = {
     "": ("nothing", "", "06", "Take a part away, and see what it was there for: the trained model is run without it."),
@@ -106,7 +109,7 @@ def _rounded(numbers: torch.Tensor) -> list[float]:
 
 
 def _parts() -> list[dict[str, Any]]:
-    """What can be switched off, with the names that `breaking` knows."""
+    """What can be switched off, with the names that `breaking` in js/model.js knows."""
     model, _ = newsroom_model()
     names = {kind: [[kind, ""]] for kind in ("", *PARTS)}
     names["layer"] = [[name, _called(name)] for name in layer_names(model)]
@@ -116,6 +119,17 @@ def _parts() -> list[dict[str, Any]]:
         {"kind": kind, "label": label, "says": says, "lesson": FILES[lesson], "why": why, "names": names[kind]}
         for kind, (label, says, lesson, why) in SWITCHED.items()
     ]
+
+
+def layer_names(model: Transformer) -> list[str]:
+    """encoder.layers.0, ..., decoder.layers.1."""
+    return [name for name, module in model.named_modules() if isinstance(module, (EncoderLayer, DecoderLayer))]
+
+
+def head_names(model: Transformer) -> list[str]:
+    """encoder.layers.0.self_attention, which is all of its heads, encoder.layers.0.self_attention.0, ..."""
+    found = [(name, one.num_heads) for name, one in model.named_modules() if isinstance(one, MultiHeadAttention)]
+    return [name + head for name, heads in found for head in ("", *(f".{n}" for n in range(heads)))]
 
 
 def _called(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Beam search over many sources at once, with a cache; `plain_beam` is the same, to read first."""
+"""Beam search over many sources at once, with a cache: what lesson 08 writes for one, without."""
 
 from typing import Any, NamedTuple
 
@@ -57,23 +57,10 @@ class Hypotheses(NamedTuple):
 
 
 def beam_search(
-    model: Transformer,
-    src: Tensor,
-    max_new_tokens: int,
-    src_mask: SourceMask = "padding",
-    *,
-    num_beams: int = 4,
-    length_penalty: float = 1.0,
-    early_stopping: bool = False,
-    rules: Rules = NO_RULES,
+    model: Transformer, src: Tensor, max_new_tokens: int, src_mask: SourceMask = "padding", **settings: Any
 ) -> Tensor:
-    """The first text of `beam_hypotheses`, which says how it is found: src (B, S) -> new tokens, as from `greedy`."""
-    settings: dict[str, Any] = {
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "early_stopping": early_stopping,
-    }
-    best = beam_hypotheses(model, src, max_new_tokens, src_mask, rules=rules, **settings).tokens[:, 0]  # (B, T)
+    """The best text of `beam_hypotheses`, whose settings it takes: src (B, S) -> new tokens (B, T), as by `greedy`."""
+    best = beam_hypotheses(model, src, max_new_tokens, src_mask, **settings).tokens[:, 0]  # (B, T)
     return best[:, ~after_the_end(best, model.config.eos_id).all(0)]
 
 

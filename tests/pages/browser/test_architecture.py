@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from tests.pages.browser.reader import shown, type_story, words
+from tests.pages.browser.test_model import outputs_of
 from tests.show.controls import PHONE, ROOT
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.architecture_control import MOST_TOKENS, STORY, architecture_control
 from tfm_lib.show.model_boxes import boxes
 from tfm_lib.writing.decoding import greedy
-from tfm_lib.writing.tracing import record_attention
 
 pytestmark = pytest.mark.browser
 UNKNOWN = "A zebra ran through Lima on Friday, said Omar Haddad. It rained!"
@@ -31,19 +31,14 @@ def press(root, name: str) -> dict:
 
 def outputs_in_torch(story: str) -> dict[str, Tensor]:
     """What PyTorch's modules give while the model reads a story and its own summary, and the attention weights."""
-    outputs: dict[str, Tensor] = {}
     src = torch.tensor([VOCABULARY.encode(story)])
     tokens = greedy(MODEL, src, MOST_TOKENS)
     tgt = torch.cat([torch.tensor([[MODEL.config.start_id]]), tokens[:, :-1]], dim=1)
-    hooks = [
-        part.register_forward_hook(lambda _, args, out, name=name: outputs.update({name: out[0]}))
-        for name, part in MODEL.named_modules()
-    ]
-    with torch.inference_mode(), record_attention(MODEL) as weights:
-        MODEL(src, tgt)
-    for hook in hooks:
-        hook.remove()
-    return outputs | {name: of[0] for name, of in weights.items()} | {"softmax": outputs["output"].softmax(-1)}
+    outputs = outputs_of(MODEL, src, tgt)
+    weights = {
+        name[: -len(".weights")]: of.transpose(0, 1) for name, of in outputs.items() if name.endswith(".weights")
+    }
+    return outputs | weights | {"softmax": outputs["output"].softmax(-1)}
 
 
 @pytest.mark.parametrize("story", [STORY, UNKNOWN])

@@ -34,7 +34,7 @@ def another_model() -> Transformer:
 def test_torch_counts_two_flops_for_each_multiplication(make, source):
     model = make()
     config = model.config
-    memory, text = torch.randn(1, source, config.d_model), torch.randint(3, 30, (1, 6))
+    memory, text = torch.randn(1, source, config.d_model), torch.randint(3, 30, (1, 3))
     cache = DecoderCache(config.num_decoder_layers, text.shape[1], source)
     for step in range(1, text.shape[1] + 1):
         with_cache = flops(model.decode, text[:, step - 1 : step], memory, src_mask=None, cache=cache)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.start_here.breakages import breaking, write_broken
 from tests.pages.browser.reader import is_wider_than, on_both_screens, pick, shown, type_story, words
 from tests.pages.browser.test_site import SITE
 from tests.show.controls import LAPTOP, PHONE, TAMPA
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.breakages import PARTS, breaking, layer_names, write_broken
-from tfm_lib.show.machine import NOBODY, machine
+from tfm_lib.show.machine import NOBODY, PARTS, layer_names, machine
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.next_token import log_softmax

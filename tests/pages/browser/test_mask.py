@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from benchmarks.families_and_scale.families import prefix_mask
+from benchmarks.lessons import definitions
 from tests.pages.browser.reader import is_wider_than, pick, shown, slide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
@@ -135,10 +135,10 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
 
 
 def test_every_prefix_shows_its_mask_and_a_row_is_read(show):
-    root = show(prefix_control())
+    root, mask_of_lesson = show(prefix_control()), definitions("16_families_and_scale").prefix_mask
     for prefix in range(len(TOKENS) + 1):
         state = slide(root, prefix)
-        assert torch.equal(torch.tensor(state["mask"]), prefix_mask(len(TOKENS), torch.tensor([prefix]))[0, 0])
+        assert torch.equal(torch.tensor(state["mask"]), mask_of_lesson(len(TOKENS), torch.tensor([prefix]))[0, 0])
         assert state["asked"] == len(TOKENS) - max(1, prefix)
         assert ("GPT" in words(root), "BERT" in words(root)) == (prefix == 0, prefix == len(TOKENS))
     pick(root, "the article")

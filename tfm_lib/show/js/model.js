@@ -342,16 +342,6 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
-/** Two whole numbers in a byte, each 8 too large, times the step of their group: as in tfm_lib.learning.packed. */
-function fromFourBits(bytes, steps) {
-  const numbers = new Float32Array(2 * bytes.length), group = numbers.length / steps.length;
-  for (let i = 0; i < numbers.length; i++) {
-    const half = i % 2 ? bytes[i >> 1] >> 4 : bytes[i >> 1] & 15;
-    numbers[i] = (half - 8) * steps[Math.floor(i / group)];
-  }
-  return numbers;
-}
-
 /** The tensors of a safetensors file whose names begin with `name`. */
 class Tensors {
   constructor(header, content, name = "") {
@@ -368,7 +358,6 @@ class Tensors {
 
   vector(name) {
     const { dtype, data_offsets } = this.header[`model.${this.name}.${name}`];
-    if (dtype === "U8") return fromFourBits(this.content.subarray(...data_offsets), this.vector(`${name}.step`));
     if (dtype !== "F16") throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
     return fromHalves(new Uint16Array(this.content.slice(...data_offsets).buffer));
   }

@@ -1,4 +1,4 @@
-"""Beam search to read: one text at a time, no cache, lists instead of tensors. `beam` finds the same, fast."""
+"""Beam search that is too simple to be wrong: one text at a time, no cache, lists instead of tensors."""
 
 import torch
 from torch import Tensor

@@ -10,23 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.layers import DecoderLayer, EncoderLayer, Residual
+from tfm_lib.layers import Residual
 from tfm_lib.model import Transformer
 from tfm_lib.positions import SinusoidalPositions
+from tfm_lib.show.machine import PARTS, head_names, layer_names
 from tfm_lib.writing.decoding import after_the_end, evaluating, greedy
-
-PARTS = ("positions", "causal", "scaling", "residuals")  # what is switched off everywhere at once
-
-
-def layer_names(model: Transformer) -> list[str]:
-    """encoder.layers.0, ..., decoder.layers.1."""
-    return [name for name, module in model.named_modules() if isinstance(module, (EncoderLayer, DecoderLayer))]
-
-
-def head_names(model: Transformer) -> list[str]:
-    """encoder.layers.0.self_attention, which is all of its heads, encoder.layers.0.self_attention.0, ..."""
-    found = [(name, one.num_heads) for name, one in model.named_modules() if isinstance(one, MultiHeadAttention)]
-    return [name + head for name, heads in found for head in ("", *(f".{n}" for n in range(heads)))]
 
 
 @contextmanager
