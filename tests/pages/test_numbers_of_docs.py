@@ -211,7 +211,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "Each worker holds half of the parameters": FSDP,
     },
     "docs/symbols.md": {
-        re.compile(r"^\| (?:de|en)coder \| – \| The half of the machine", re.M): Cited("what both words mean"),
+        re.compile(r"^\| (?:de|en)coder \|[^|]*\| The half of the machine", re.M): Cited("what both words mean"),
         re.compile(r"^\| [^|]+ \|(?: \d\.\d[^|]*| [^|]*\(3\.1\)) \|", re.M): SECTIONS,
         "in 16 bits that ends at 65,504; `bfloat16` reaches as far as 32 bits do": lambda: (
             torch.finfo(torch.float16).max == 65504
