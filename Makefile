@@ -48,10 +48,12 @@ lint: ## style, types and workflows, which `make test` checks, too (ARGS)
 train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.jsonl
 ## FIELDS=body,subject: their names in the file; SKIP=1 leaves out rows without
 ## MINUTES=10 or STEPS=5000: how long; SEED=0, DEVICE=cuda, WORKERS=2: processes
+## LENGTH=120: tokens of a summary of DATA at most, beyond which it is cut (48)
 ## COPY=1: a model that can copy words of the text, the default for DATA; COPY=0
 ## MODEL=facebook/bart-base: a published model, or its folder, goes on with DATA
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
-write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv (FIELDS), by the newest run
+write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv, by the newest run
+## FIELDS=body: the field of the texts, unless it is called as in the run's pairs
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, seed: int) -> dict:
 
 def without_articles(record: dict) -> dict:
     """The articles stay where the data is: a report quotes no more of it than five summaries."""
-    test_sets = {name: scores for name, scores in record.items() if name != "seconds"}
+    test_sets = {name: scores for name, scores in record.items() if isinstance(scores, dict)}
     for scores in test_sets.values():
         scores["examples"] = [{key: one[key] for key in ("summary", "model")} for one in scores["examples"]]
     return {"seconds": record["seconds"], "test_sets": test_sets}

@@ -168,6 +168,18 @@ def test_tags_and_the_second_reading_say_when_a_question_is_asked(tmp_path):
     assert asked["deeper"] == [fourth] == ["Third?"]
 
 
+def test_a_question_is_found_without_its_tag_and_in_no_code(tmp_path):
+    """Not every tool that saves a notebook keeps metadata."""
+    path = write_lesson(tmp_path, CHOSEN, GOOD.replace("<summary>", "<summary> "))
+    book = json.loads(path.read_text())
+    code = {"cell_type": "code", "source": f'"""{GOOD}"""', "metadata": {}}
+    path.write_text(json.dumps({"cells": [{**cell, "metadata": {}} for cell in book["cells"][:3]] + [code]}))
+    assert [one.question for one in read_lesson(path).questions] == ["Is $a < b$ in `x$y`?"]
+    path.write_text(json.dumps({"cells": [{**cell, "metadata": {}} for cell in book["cells"]]}))
+    with pytest.raises(ValueError, match="cell 4: a question must be Markdown"):
+        read_lesson(path)
+
+
 def test_markdown_becomes_html_with_the_math_that_mathjax_reads():
     assert to_html("Is $a < b_1*c*d$ in `x$y`?") == r"<p>Is \(a &lt; b_1*c*d\) in <code>x$y</code>?</p>"
     html = to_html("*Yes*:\n\n$$\na^2\n$$\n\n- one\n- two")

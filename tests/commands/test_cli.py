@@ -20,7 +20,8 @@ from tfm_lib.errors import BY_MAKE, CourseError
 from tfm_lib.lessons import COURSE
 
 OPTIONS = (
-    "--copy --data --device --fields --minutes --model --replace --resume --seed --ship --skip --steps --task --workers"
+    "--copy --data --device --fields --length --minutes --model --replace --resume --seed --ship --skip --steps --task "
+    "--workers"
 )
 
 

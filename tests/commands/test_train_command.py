@@ -213,6 +213,8 @@ def test_the_newsroom_has_two_test_sets_and_counts_slots(copying, monkeypatch):
     [
         ("--task newsroom --data shop.jsonl", "two things to learn"),
         ("--steps 3", "^--steps 3 is for pairs of a file: add --data FILE, or leave it out"),
+        ("--length 3", "^--length 3 is for pairs of a file: add --data FILE, or leave it out"),
+        ("--model x --data shop.jsonl --length 9", "by its own lengths, .* no --copy or --length"),
         ("--ship", "newsroom model of seed 0 ships; add --task newsroom and leave the seed"),
         ("--ship --task newsroom --seed 1", "newsroom model of seed 0"),
         ("--copy 1", "copying is for the newsroom or a file of pairs"),
@@ -387,6 +389,44 @@ def test_a_run_is_called_by_its_data(file, stem):
         assert re.fullmatch(rf"{re.escape(stem)}-[0-9a-f]{{6}}-seed3", tasks.choose(None, data, 3).name)
 
 
+@pytest.mark.parametrize("file", ["train.jsonl", "training.jsonl", "train-00000-of-00001.jsonl"])
+def test_the_same_files_are_the_same_run_however_they_are_given(file, tmp_path):
+    Path("news").mkdir()
+    ways = [write_pairs(Path("news/data") / file, 9), Path("news/data"), tmp_path / "news", Path("news/../news/data")]
+    names = {tasks.choose(None, way).name for way in (ways if file != "training.jsonl" else ways[:2])}
+    assert len(names) == 1 and names.pop().startswith("news-")
+
+
+def test_cut_summaries_are_told_at_the_start_and_the_end_and_whenever_the_model_writes(capsys):
+    rows = [
+        {"article": f"the shop sold {n}", "summary": f"{n} Lamps are sold " * (9 if n % 2 else 5)} for n in range(40)
+    ]
+    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("--data", "long.jsonl", "--steps", "1")
+    start, _, end = capsys.readouterr().out.partition("1 steps of 1")
+    cut, case = "In training, 32 of 32 summaries are cut after 16 tokens", "no capitals: it writes in lower case."
+    for line in (start, next(line for line in end.splitlines() if line.startswith(("The model is", "The test pairs")))):
+        assert cut in line and case in line
+    assert re.search("It writes by the rule .* chose: (no [23] tokens in a row twice|repetition allowed)[.]\n", end)
+    cli.run("write", "--text", "the shop sold 3")
+    out, err = capsys.readouterr()
+    assert cut in err and case in err and len(Summarizer.load().vocabulary.encode(out)) <= 16, "as when it was scored"
+
+
+def test_the_length_that_is_proposed_keeps_summaries_whole():
+    rows = [{"article": f"the shop sold {n}", "summary": f"lamp {n} " * (90 if n % 9 else 30)} for n in range(40)]
+    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told, length = [], None
+    for _ in range(2):
+        task = pairs_of_file(Path("long.jsonl"), 0, length=length)
+        vocabulary = task.vocabulary()
+        examples = task.training_examples(vocabulary)
+        assert plan_batches(examples, task.recipe.max_tokens)
+        told += results._remarks(task, vocabulary, examples) or [task.name]
+        length = int("".join(re.findall(r"--length (\d+) cuts few or none", told[-1])) or 0)
+    assert "in lower case" not in told[0] and re.fullmatch(r"long-\d+-\w{6}-seed0", told[1])
+
+
 def test_runs_on_other_pairs_never_share_a_folder():
     names = [tasks.choose("ten_pairs", None).name]
     for number, file in enumerate(["a/shop.jsonl", "b/shop.jsonl", "ten_pairs.jsonl", "v.1.jsonl", "v.2.jsonl"]):
@@ -399,6 +439,8 @@ def test_a_file_may_call_its_fields_otherwise(capsys):
     rows = [f"mail {n},on day {n} the shop sold {n} lamps,{n} Lamps sold" for n in range(20)]
     Path("mail.csv").write_text("\n".join(["id,body,subject", *rows]))
     run("--data", "mail.csv", "--steps", "1", "--fields", "body, subject")
+    Path("more.jsonl").write_text("".join(json.dumps({"body": f"the shop sold {n}"}) + "\n" for n in range(9)))
+    cli.run("write", "--file", "more.jsonl")
     shown = r"article    on day \d+ the shop sold \d+ lamps\nreference  \d+ Lamps sold"
     assert re.search(shown, capsys.readouterr().out)
     Path("mail.csv").write_text("id,subject,x\n1,2,3")

@@ -102,6 +102,7 @@ def test_cut_texts_are_counted() -> None:
     examples = encode_pairs([Pair("the cat ran", "the end"), Pair("the end", "the cat ran")], vocabulary, 2, 2)
     assert [len(ids) for ids in examples.articles + examples.summaries] == [2, 2, 2, 2]
     assert str(examples) == "2 pairs; cut for length: 1 articles, 1 summaries"
+    assert examples.batch([1, 0, 1]).labels[:, 2].tolist() == [PAD_ID, EOS_ID, PAD_ID], "no end where it was cut"
 
 
 def test_the_shift_by_hand() -> None:

@@ -109,7 +109,7 @@ def test_all_broken_rows_are_told_at_once_and_may_be_left_out(tmp_path):
     assert str(error.value).splitlines()[1] == f"  {first}" and len(str(error.value).splitlines()) == 5
     told = []
     assert len(pairs_of(tmp_path, "a.jsonl", lines, skip=True, say=told.append)) == 260
-    assert told[0].startswith("a.jsonl: 300 rows, 260 pairs, 10 skipped (summary is null, which means")
+    assert told[0].startswith(f"a.jsonl: 300 rows, 260 pairs, 40 skipped\n  {first}")
     pq.write_table(pa.table({"article": ["a", "b"], "summary": ["c", None]}), tmp_path / "a.parquet")
     assert read_pairs(tmp_path / "a.parquet", skip=True) == [Pair("a", "c")]
     with pytest.raises(ValueError, match="none of 1 rows is a pair\n  line 1: not JSON"):
@@ -129,9 +129,19 @@ def test_all_broken_rows_are_told_at_once_and_may_be_left_out(tmp_path):
     ids=["translation", "messages", "conversation", "flat"],
 )  # fmt: skip
 def test_fields_inside_of_others_are_proposed_and_read(tmp_path, record, fields):
-    with pytest.raises(ValueError, match=f"--fields {fields}$"):
+    with pytest.raises(ValueError, match=f"--fields {fields}(;|$)"):
         pairs_of(tmp_path, "a.jsonl", json.dumps(record))
     assert read_pairs(tmp_path / "a.jsonl", fields.split(",")) == [Pair("long text", "kurz")]
+
+
+@pytest.mark.parametrize(
+    "record", [{"t": {"en": "rain", "pt-BR": "a chuva"}}, {"id": "7", "en": "rain", "de": "Regen"}]
+)
+def test_of_two_languages_it_is_said_which_one_is_written_and_how_to_turn_that_round(tmp_path, record):
+    one, other = [f"t.{name}" for name in record["t"]] if "t" in record else ["en", "de"]
+    turned = f"--fields {one},{other}; this reads {one} and writes {other}, and --fields {other},{one} the other way"
+    with pytest.raises(ValueError, match=turned):
+        pairs_of(tmp_path, "a.jsonl", json.dumps(record))
 
 
 def test_the_names_of_the_hub_are_splits_and_nothing_is_ignored_in_silence(tmp_path):

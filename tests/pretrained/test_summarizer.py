@@ -214,25 +214,45 @@ def test_each_line_of_a_file_has_its_line(capsys, monkeypatch):
     assert [row[0] for row in rows] == ["1", "1", "3", "3"] and rows[0][1:] == ["0.645", SUMMARY]
 
 
-def test_what_is_wrong_with_a_line_is_said_and_the_others_are_written(capsys):
+def test_what_is_wrong_with_lines_is_said_once_and_the_others_are_written(capsys):
     story = json.dumps({"id": 1, "article": STORY}).encode()
     wrong = {
-        b'{"text": "a"}': "line 2: the field article is missing (there are: text); add it, or say which holds the text",
-        b"[1]": "line 3: expected an object with article, got list",
-        b"not": "line 4: not JSON",
-        b'{"article": 3}': "line 5: article must be a string, got int; write it as text",
-        b"": "line 6: it is empty; fill it or leave it out",
-        b'{"article": "\\ud800"}': "line 7: article has half of a character",
-        b'{"article": "\xff"}': "line 8: not Unicode",
+        b'{"text": "a"}': "the field article is missing (there are: text); add it, or say which holds the text",
+        b"[1]": "expected an object with article, got list",
+        b'{"article": 3}': "article must be a string, got int; write it as text",
+        b"": "it is empty; fill it or leave it out",
+        b'{"article": "\\ud800"}': "article has half of a character",
     }
-    Path("texts.jsonl").write_bytes(b"\n".join([story, *wrong, story]) + b"\n")
+    Path("texts.jsonl").write_bytes(b"\n".join([story, *wrong, story, *wrong]) + b"\n")
     with pytest.raises(SystemExit) as end:
         write("--file", "texts.jsonl")
     out, err = capsys.readouterr()
     assert end.value.code == 1
-    assert out.splitlines() == [SUMMARY, *[""] * 7, SUMMARY]
-    for line, start in zip(err.splitlines()[1:], wrong.values(), strict=True):
-        assert line.startswith(f"error: texts.jsonl, {start}")
+    assert out.splitlines() == [SUMMARY, *[""] * 5, SUMMARY, *[""] * 5]
+    first, *lines = err.splitlines()[1:]
+    assert first == "error: texts.jsonl: 10 of 12 texts can't be summarized"
+    for number, (line, start) in enumerate(zip(lines, wrong.values(), strict=True), start=2):
+        assert line.startswith(f"  line {number}, line {number + 6}: {start}")
+
+
+@pytest.mark.parametrize("given", ["a.jsonl", "-"])
+def test_a_file_without_the_field_writes_nothing_and_says_so_once(given, capsys, monkeypatch):
+    text = b'{"body": "the library"}\n' * 60
+    Path("a.jsonl").write_bytes(text)
+    with pytest.raises(ValueError, match=r"60 of 60 texts .*\n  line 1, .* and 55 more: .*: --fields body$"):
+        write("--file", given, stdin=text, monkeypatch=monkeypatch)
+    assert capsys.readouterr() == ("", SHIPS)
+
+
+def test_what_a_run_has_shown_is_said_where_it_writes(toy, capsys):
+    results = {"remarks": ["The model is worse: don't use it yet."], "fields": ["body", "subject"], "length": 2}
+    keep("toy", toy).with_name("scores.json").write_text(json.dumps(results))
+    Path("a.csv").write_text("subject,body\nx,the old mill\n")
+    write("--file", "a.csv")
+    out, err = capsys.readouterr()
+    assert err == f"Model: runs{os.sep}toy\n{results['remarks'][0]}\n" and len(out.split()) <= 2 < len(
+        toy.write("the old mill").split()
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--file", "-"], []])
@@ -276,8 +296,7 @@ def test_an_empty_text_ends_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["tfm_lib", "write", "--text", " \n"])
     with pytest.raises(SystemExit) as end:
         main()
-    assert end.value.code == 1
-    assert capsys.readouterr() == ("\n", f"{SHIPS}error: the text: it is empty; fill it or leave it out\n")
+    assert end.value.code == "error: the text: it is empty; fill it or leave it out"
 
 
 def test_summaries_are_lines_of_utf_8_wherever_they_go(toy, monkeypatch):

@@ -18,6 +18,7 @@ FORM = re.compile(
     r"<details><summary>Answer</summary>\n\n(?P<answer>.+)\n\n</details>\s*",
     re.DOTALL,
 )
+ASKED = re.compile(r"<summary>\s*Answer", re.IGNORECASE)
 WANTED = (
     "**The question?**, an empty line, its choices if it has any, <details><summary>Answer</summary>, an empty line, "
     "the answer, an empty line, </details>"
@@ -82,9 +83,9 @@ class Lesson(NamedTuple):
 
 
 def read_lesson(path: Path) -> Lesson:
-    """The title and the questions of the notebook at `path`, in its order: its Markdown cells with the tag `question`.
+    """The title and the questions of the notebook at `path`, in its order: its Markdown cells that fold an answer.
 
-    Those that open the lesson have the tag `opening` as well; those behind SECOND_READING belong to it.
+    Those that open the lesson have the tag `opening`; those behind SECOND_READING belong to it.
     Raises ValueError, with lesson and cell, where there is no title or a question does not have the form of WANTED.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -95,9 +96,9 @@ def read_lesson(path: Path) -> Lesson:
         raise ValueError(f"{path.name} has no title; its first cell must begin with one, such as '# 01 · Attention'")
     questions, deeper = [], False
     for number, (cell, source) in enumerate(zip(cells, sources, strict=True), start=1):
-        tags = cell["metadata"].get("tags", [])
+        tags = cell.get("metadata", {}).get("tags", [])
         deeper = deeper or source.partition("\n")[0].strip() == SECOND_READING
-        if "question" in tags:
+        if "question" in tags or (cell["cell_type"] == "markdown" and ASKED.search(source)):
             try:
                 question = _read_question(path.stem, cell["cell_type"], source.strip())
             except ValueError as error:

@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
-from tfm_lib.commands.options import Fields, Seed, expanded, names
+from tfm_lib.commands.options import USUAL, Fields, Seed, expanded, names
 from tfm_lib.errors import CourseError, option
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
@@ -22,36 +22,36 @@ def export(
     head: Head = None,
     task: Learned = None,
     data: Annotated[Path | None, Option(parser=expanded, help="or the file that it learned from")] = None,
-    fields: Fields = "article,summary",
+    fields: Fields = None,
     seed: Seed = 0,
 ) -> None:
     """A trained model as a folder for transformers."""
     from tfm_lib import pretrained
     from tfm_lib.learning.checkpoints import load_checkpoint
     from tfm_lib.lessons import course_file
-    from tfm_lib.pretrained.summarizer import SHIP, find_checkpoint
+    from tfm_lib.pretrained.summarizer import SHIP, find_checkpoint, results_of
 
     path = find_checkpoint(model)
-    checkpoint, remark, scores = load_checkpoint(path), "", {}
+    checkpoint, remark, scores = load_checkpoint(path), "", results_of(path)
+    longest = scores.get("length", checkpoint.model.config.max_length - 1)
+    own = {"fields": names(fields, scores.get("fields", USUAL)), "length": scores.get("length")}
     name = next((name for name, file in SHIP.items() if file == path), path.parent.name)
     if head == "0":
-        checkpoint, remark = _without_head(checkpoint, name, task, data, fields, seed)
-        name += "-without-head"
+        checkpoint, remark = _without_head(checkpoint, name, task, data, seed, own)
+        name, scores = f"{name}-without-head", {}
         print(remark)
     elif path == pretrained.SHIPPED:
         shipped = course_file("benchmarks/training_on_toy_summaries/newsroom.json")
         scores = json.loads(shipped.read_text(encoding="utf-8"))["runs"][0]["test_sets"]
-    elif (record := path.with_name("scores.json")).exists():
-        scores = json.loads(record.read_text(encoding="utf-8"))
     folder, (trained, vocabulary, state, rules) = out or Path("exported") / name, checkpoint
-    generation = pretrained.Generation(max_new_tokens=trained.config.max_length - 1, rules=rules)
+    generation = pretrained.Generation(max_new_tokens=longest, rules=rules)
     card = pretrained.card(name, str(folder), trained, state, scores, remark)
     pretrained.export(trained, vocabulary, folder, generation=generation, card=card)
     print(f"{folder} opens in transformers: its README.md says how")
 
 
 def _without_head(
-    checkpoint: "Checkpoint", name: str, task: str | None, data: Path | None, fields: str, seed: int
+    checkpoint: "Checkpoint", name: str, task: str | None, data: Path | None, seed: int, own: dict[str, Any]
 ) -> "tuple[Checkpoint, str]":
     """What is left of a model that copies, and in words what that costs."""
     from tfm_lib import pretrained
@@ -66,7 +66,7 @@ def _without_head(
             f"what {option('head', 0)} costs is measured on the development set: say which pairs it learned from, "
             f"by {option('data', 'FILE')} or {option('task', 'newsroom')}"
         )
-    learned = tasks.choose(task, data, seed, copying=True, fields=names(fields))
+    learned = tasks.choose(task, data, seed, copying=True, **own)
     rest = pretrained.without_head(model, vocabulary)
     scores = [100 * results.development_score(learned, *both, rules) for both in (rest, (model, vocabulary))]
     return checkpoint._replace(model=rest[0], vocabulary=rest[1]), (

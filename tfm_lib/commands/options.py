@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +10,7 @@ from typer import BadParameter, Option
 
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
+USUAL = ("article", "summary")  # fields of a file
 
 
 def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
@@ -24,9 +25,9 @@ def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
     return number
 
 
-def names(fields: str) -> list[str]:
-    """The names of fields, which commas part; one that holds a comma stands in double quotes."""
-    [row] = csv.reader([fields], skipinitialspace=True) if fields else [[""]]
+def names(fields: str | None, usual: Sequence[str] = USUAL) -> list[str]:
+    """The names of fields, which commas part; one that holds a comma stands in double quotes. Of none: the usual."""
+    [row] = csv.reader([fields], skipinitialspace=True) if fields else [usual if fields is None else [""]]
     return [name.strip() for name in row]
 
 
@@ -54,5 +55,5 @@ def positive(value: object) -> float:
 
 
 # What several commands take.
-Fields = Annotated[str, Option(parser=two_names, help="what the file calls text and summary")]
+Fields = Annotated[str | None, Option(parser=two_names, help="its text and summary, if not article,summary")]
 Seed = Annotated[int, Option(parser=integer(0, 2**32 - 1), help="of weights, dropout, order and split")]

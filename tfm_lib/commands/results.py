@@ -5,14 +5,17 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tfm_lib.commands.tasks import Task
+from tfm_lib.data.batches import Examples
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import command, option
 from tfm_lib.files import write_whole
 from tfm_lib.learning.checkpoints import History
 from tfm_lib.model import Transformer
+from tfm_lib.pretrained.summarizer import SCORES
 from tfm_lib.writing import decoding, scoring
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.next_token import Rules
@@ -22,6 +25,39 @@ FEW = 100  # test pairs, below which a score says little
 MANY = 10_000  # training pairs, below which a published model knows far more of the language
 ASKED = 500  # development pairs that say which rules suit a model
 BEAMS = 4  # as wide as summaries are mostly searched for
+CUT = 0.05  # of the summaries, beyond which too many are cut to learn from
+
+
+def begin(
+    task: Task, model: Transformer, vocabulary: Vocabulary, examples: Examples, folder: Path | None
+) -> dict[str, Any]:
+    """Say what a run learns from; return, and keep in the folder of a new run, what `results_of` gives but scores."""
+    remarks = _remarks(task, vocabulary, examples) if task.fields else []
+    about = {"fields": [*task.fields], "length": task.max_summary, "remarks": remarks} if task.fields else {}
+    parameters = sum(weight.numel() for weight in model.parameters())
+    learns = f"Training {parameters:,} parameters on {model.output.weight.device}: {examples}"
+    print(learns, *remarks, sep="\n", flush=True)
+    if folder is not None:
+        keep(about, folder)
+    return about
+
+
+def _remarks(task: Task, vocabulary: Vocabulary, examples: Examples) -> list[str]:
+    """What somebody's pairs keep a model from learning, in a line each: the end of a summary, capitals."""
+    summaries, cut, remarks = [pair.summary for pair in task.splits.train], examples.cut_summaries, []
+    if cut > CUT * len(summaries):
+        longest = sorted(map(len, vocabulary.encode_all(summaries, written=True)))[-1 - int(CUT * len(summaries))]
+        fix = "leave them out" if task.start.published else f"{option('length', longest)} cuts few or none"
+        many = f"In training, {cut:,} of {len(summaries):,} summaries are cut after {task.max_summary} tokens"
+        remarks.append(f"{many}, so that the model doesn't learn from them where a summary ends: {fix}.")
+    if vocabulary.decode(vocabulary.encode("Abc")).islower() and any(text != text.lower() for text in summaries):
+        remarks.append("The model's vocabulary has no capitals: it writes in lower case.")
+    return remarks
+
+
+def keep(record: dict[str, Any], folder: Path) -> None:
+    """Write what `results_of` reads."""
+    write_whole(folder / SCORES, json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
 def draw(history: History, path: Path) -> None:
@@ -40,10 +76,13 @@ def best_rules(task: Task, model: Transformer, vocabulary: Vocabulary) -> Rules:
     rated = {}
     for rules in task.rules:
         rated[rules] = development_score(task, model, vocabulary, rules)
-        size = rules.no_repeat_ngram_size
-        name = f"no {size} tokens in a row twice" if size else "repetition allowed"
-        print(f"On the development set, {name}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
+        print(f"On the development set, {_named(rules)}: ROUGE-L {100 * rated[rules]:.1f}", flush=True)
     return max(rated, key=rated.__getitem__)
+
+
+def _named(rules: Rules) -> str:
+    size = rules.no_repeat_ngram_size
+    return f"no {size} tokens in a row twice" if size else "repetition allowed"
 
 
 def development_score(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules) -> float:
@@ -54,10 +93,11 @@ def development_score(task: Task, model: Transformer, vocabulary: Vocabulary, ru
     return scoring.score(texts, [pair.summary for pair in pairs]).rougeL
 
 
-def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules, folder: Path, seconds: float) -> None:
-    """Print and keep a table and five examples of each test set."""
+def report(
+    task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules, folder: Path, record: dict[str, Any]
+) -> None:
+    """Print a table and five examples of each test set, and keep them in the record of what the run is about."""
     texts: list[str] = []
-    record: dict[str, object] = {"seconds": seconds}  # of this command's training
     baselines = scoring.Baselines(task.splits.train, task.splits.dev)
     for name, (splits, stories) in task.test_sets.items():
         examples = task.encode(splits.test, vocabulary)
@@ -78,11 +118,14 @@ def report(task: Task, model: Transformer, vocabulary: Vocabulary, rules: Rules,
         record[name] = table.to_dict() | {"leads": leads, "examples": listed}
     text = "\n\n".join(texts)
     write_whole(folder / "scores.txt", f"{text}\n".encode())
-    write_whole(folder / "scores.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
     print(f"\n{text}\n\nCheckpoint, scores and learning curve are in {folder}")
     if len(task.rules) > 1:
         sizes, published = (len(task.splits.train), len(examples)), task.start.published is not None
-        print("\n".join(conclusion(*sizes, leads["model"], published)))
+        verdict, *rest = conclusion(*sizes, leads["model"], published)
+        print(" ".join([verdict, *record["remarks"]]), *rest, sep="\n")
+        print(f"It writes by the rule that the development set chose: {_named(rules)}.")
+        record["remarks"] += [verdict] if leads["model"][2] < 0 else []
+    keep(record, folder)
     print(f"Next: {command('write')} {option('text', repr('...'))}")
 
 

@@ -58,8 +58,7 @@ def run(
             state, start = None, _Start(task, team, vocabulary, examples, device)
             model, recipe, limit = start.begin(minutes, began)
         if team.is_first():
-            parameters = sum(parameter.numel() for parameter in model.parameters())
-            print(f"Training {parameters:,} parameters on {device}: {examples}", flush=True)
+            about = results.begin(task, model, vocabulary, examples, None if state else path.parent)
         started = time.perf_counter()
         save = partial(checkpoints.save_checkpoint, path, model, vocabulary)
         history = team.train(model, examples, recipe, minutes=limit, start=state, save=save)
@@ -72,7 +71,7 @@ def run(
     results.draw(history, path.with_name("learning_curve.png"))
     if (rules := results.best_rules(task, model, vocabulary)) != NO_RULES:
         save(checkpoints.load_checkpoint(path, device).state, rules)
-    results.report(task, model, vocabulary, rules, path.parent, seconds)
+    results.report(task, model, vocabulary, rules, path.parent, {"seconds": seconds} | about)
     if ship:
         print(f"{pretrained.ship(model, vocabulary).name} comes with the package from now on")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tfm_lib.data.batches import Examples, encode_pairs, hide_words
 from tfm_lib.data.newsroom import TEN_PAIRS, Story, make_newsroom
-from tfm_lib.data.pairs import Pair, Splits, read_splits
-from tfm_lib.data.records import ending_of
+from tfm_lib.data.pairs import Pair, Splits, read_splits, stem
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError, option
 from tfm_lib.learning.recipes import Recipe
@@ -18,7 +17,7 @@ from tfm_lib.writing.next_token import NO_RULES, Rules
 
 SIZES = {"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2}
 WARM_UP = 100  # steps, unless the run is shorter
-READ, WRITTEN = 128, 48  # tokens of a file's articles and summaries; what is longer is cut
+READ, WRITTEN = 128, 48  # tokens of a file's articles and, unless it is said, summaries; what is longer is cut
 PIECES, SEEN = 16_000, 5  # of a file's vocabulary: so many at most, each seen so often at least
 PASSES = 40  # over a file's pairs, at most: whoever reads them more often learns them by heart
 # From so many passes on, against learning by heart: dropout and label smoothing are these, embeddings stay as they were
@@ -58,6 +57,7 @@ class Task:
     hidden: float = 0.0  # the share of rare words that are treated as unknown in training
     by_passes: bool = False  # pairs that are read `OFTEN` are learned in another way
     rules: tuple[Rules, ...] = (NO_RULES,)  # of which the development set says by which texts are written
+    fields: Sequence[str] = ()  # what a file calls article and summary
 
     def encode(self, pairs: Sequence[Pair], vocabulary: Vocabulary) -> Examples:
         """Pairs as ids, cut to the lengths of the task."""
@@ -88,26 +88,24 @@ def choose(
     seed: int = 0,
     steps: int | None = None,
     copying: bool | None = None,
-    fields: Sequence[str] = Pair._fields,
-    **reading: Any,
+    **own: Any,
 ) -> Task:
     """The task of that name, or the pairs of a file; without either, the ten pairs.
 
     `steps` are for a file, where they are otherwise measured; the other tasks have their own number.
     copying: unless it is given, pairs of a file are learned with copying, and all else without.
-    fields: how article and summary are called in the file; reading: as of `read_splits`.
-    Raises ValueError for a name and a file at once, steps for a task that has its own, or ten pairs to copy.
+    own: what else is for a file, as of `pairs_of_file`.
+    Raises ValueError for a name and a file at once, what is for a file alone without one, or ten pairs to copy.
     """
     if data is not None and name is not None:
         raise CourseError(f"a task ({name}) and a file ({data}) are two things to learn; give one of them")
     if data is not None:
-        task = pairs_of_file(data, seed, copying is not False, fields, **reading)
+        task = pairs_of_file(data, seed, copying is not False, **own)
         return task if steps is None else task.of_steps(steps)
-    if steps is not None:
-        raise CourseError(
-            f"{option('steps', steps)} is for pairs of a file: add {option('data', 'FILE')}, or leave it out, "
-            "since the ten pairs and the newsroom have their own number of steps"
-        )
+    for number, value in {"steps": steps, "length": own.get("length")}.items():
+        if value is not None:
+            fix = f"add {option('data', 'FILE')}, or leave it out, since the ten pairs and the newsroom have their own"
+            raise CourseError(f"{option(number, value)} is for pairs of a file: {fix}")
     if name == "newsroom":
         return newsroom(seed, bool(copying))
     if copying:
@@ -153,37 +151,30 @@ def newsroom(seed: int, copying: bool = False) -> Task:
     )
 
 
-def pairs_of_file(
-    data: Path, seed: int, copying: bool = True, fields: Sequence[str] = Pair._fields, **reading: Any
-) -> Task:
-    """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores; reading: as of `read_splits`."""
-    splits = read_splits(data, seed, fields, **reading)
+def pairs_of_file(data: Path, seed: int, copying: bool = True, length: int | None = None, **reading: Any) -> Task:
+    """Pairs of a file or folder, with sizes for minutes to an hour on two CPU cores.
+
+    length: of a summary in tokens, at most, `WRITTEN` by default. reading: as of `read_splits`.
+    """
+    splits, length = read_splits(data, seed, **reading), length or WRITTEN
+    kind = "" if copying else "-plain"
+    kind += "" if length == WRITTEN else f"-{length}"
     return Task(
         # Other pairs are another run, whatever their file is called.
-        name=f"{stem(data)}{'' if copying else '-plain'}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
+        name=f"{stem(data)}{kind}-{sha256(repr(splits).encode()).hexdigest()[:6]}-seed{seed}",
         splits=splits,
         test_sets={"test set": (splits, None)},
         vocabulary=lambda: Vocabulary.of_byte_pairs((text for pair in splits.train for text in pair), PIECES, SEEN),
         max_article=READ,
-        max_summary=WRITTEN,
+        max_summary=length,
         # With a dropout of 0.1, as in the paper, unless pairs are read `OFTEN`.
         start=Start(SIZES | {"num_heads": 4, "norm_first": True}, copying, head_start=True),
-        recipe=replace(FALLING, seed=seed),
+        recipe=replace(FALLING, max_tokens=max(FALLING.max_tokens, READ + length + 1), seed=seed),
         measured=True,
         by_passes=True,
         rules=tuple(Rules(no_repeat_ngram_size=size) for size in (0, 2, 3)),
+        fields=reading.get("fields", Pair._fields),
     )
-
-
-def stem(data: Path) -> str:
-    """The name of a file without its ending, or of a folder; that of train.* is its folder's."""
-    path = data.expanduser().resolve()
-    if path.name.startswith("train.") and path.is_file():
-        path = path.parent
-    name = path.name
-    if not path.is_dir() and (ending := ending_of(path)):
-        name = name[: name.lower().rindex(ending)]
-    return name.strip(".") or "data"
 
 
 def _pairs(stories: Sequence[Story]) -> list[Pair]:

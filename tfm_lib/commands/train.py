@@ -28,10 +28,11 @@ def train(
     data: Annotated[
         Path | None, Option(parser=expanded, help="JSON, CSV, TSV or Parquet, also as .gz, or a folder")
     ] = None,
-    fields: Fields = "article,summary",
+    fields: Fields = None,
     skip: Annotated[bool, Option("--skip", help="leave out rows of the file that are no pairs")] = False,
     minutes: Minutes = None,
     steps: Annotated[int | None, Option(parser=integer(1), help="of training on a file, instead of minutes")] = None,
+    length: Annotated[int | None, Option(parser=integer(1), help="of a file's summaries in tokens, or else 48")] = None,
     copy: Copy = None,
     model: Published = None,
     device: Annotated[str | None, Option(help="cpu, cuda, xpu or mps", show_default="the fastest there is")] = None,
@@ -46,33 +47,22 @@ def train(
         raise CourseError(f"{option('resume')} and {option('replace')} exclude each other; give one of them")
     if ship and (task, seed) != ("newsroom", 0):
         raise CourseError(f"the newsroom model of seed 0 ships; add {option('task', 'newsroom')} and leave the seed")
-    if model is not None and (data is None or copy is not None):
+    if model is not None and (data is None or copy is not None or length is not None):
         raise CourseError(
-            f"a published model goes on with pairs of yours, and does not copy: give {option('data', 'FILE')} "
-            f"beside {option('model', model)}, and no {option('copy')}"
+            "a published model goes on with pairs of yours, by its own lengths, and does not copy: give "
+            f"{option('data', 'FILE')} beside {option('model', model)}, and no {option('copy')} or {option('length')}"
         )
     os.environ.setdefault(*PATIENT)
     from tfm_lib.commands import runs, tasks, tuning
     from tfm_lib.learning.team import works_together
 
-    chosen = tasks.choose(
-        task,
-        data,
-        seed,
-        steps,
-        None if copy is None else copy == "1",
-        names(fields),
-        skip=skip,
-        say=_silent if works_together() else print,
-    )
+    told = {} if works_together() else {"say": print}  # who has started workers has said it
+    copying = None if copy is None else copy == "1"
+    chosen = tasks.choose(task, data, seed, steps, copying, fields=names(fields), length=length, skip=skip, **told)
     if model is not None:
         chosen = tuning.tuned(chosen, model)
     run = partial(runs.run, chosen, device, minutes, resume, replace, ship)
     _together(run, workers, runs.checkpoint_of(chosen), resume)
-
-
-def _silent(line: str) -> None:
-    """Who has started the workers has said it."""
 
 
 def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tfm_lib.commands.tasks import Start, Task, stem
+from tfm_lib.commands.tasks import Start, Task
+from tfm_lib.data.pairs import stem
 from tfm_lib.pretrained import from_pretrained
 
 RATE = 0.05  # the highest learning rate, times the width of the model: 5e-5 for BART

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from tfm_lib.commands.options import integer, names
+from tfm_lib.commands.options import USUAL, integer, names
+from tfm_lib.data.tables import reasons
 from tfm_lib.errors import CourseError
 
 if TYPE_CHECKING:  # torch loads only in the commands that need it
@@ -20,7 +21,9 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
 def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
     file: Annotated[str | None, Option(help="a text per line, or what train reads; - is standard input")] = None,
-    fields: Annotated[str, Option(help="what the file calls the text; of two names, the first")] = "article",
+    fields: Annotated[
+        str | None, Option(help="what it calls the text (of two, the first), if not as in training")
+    ] = None,
     model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
     beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
@@ -38,23 +41,22 @@ def write(
         raise CourseError("a text and a file are two things to summarize; give one of them")
     if text is None and file is None and sys.stdin.isatty():
         raise CourseError("what to summarize? make write TEXT='...' or FILE=texts.txt; without make, --text or --file")
+    results = (summarizer := Summarizer.load(model)).results
     name, texts = "the text", iter([("", check_text(text))]) if text is not None else iter(())
     if text is None:
-        name, texts = open_texts(file or "-", names(fields)[0])
-    summarizer = Summarizer.load(model)
-    _say(f"Model: {summarizer.name}")
+        name, texts = open_texts(file or "-", names(fields, results.get("fields", USUAL))[0])
+    _say(f"Model: {summarizer.name}", *results.get("remarks", ()))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as the texts are read
-    at_once = 1 if name == "standard input" and sys.stdin.isatty() else ROWS  # who types waits for an answer
-    number, failed = 0, False
+    typed = name == "standard input" and sys.stdin.isatty()  # who types waits for an answer
+    number, failed, texts = 0, False, texts if typed else _examined(name, texts)
     try:
-        for number, place, line, candidates in _answers(summarizer, texts, at_once, count, beams):
+        for number, place, line, candidates in _answers(summarizer, texts, 1 if typed else ROWS, count, beams):
             where, first = (f"{name}, {place}", [str(number)]) if place else (name, [])
-            if isinstance(line, ValueError):
+            if isinstance(line, CourseError):
                 failed = True
-                _say(f"error: {where}: {line}")
                 print(end="\n" if count == 1 else "")
-            for remark in summarizer.remarks(line) if isinstance(line, str) else ():
+            for remark in summarizer.remarks(line) if isinstance(line, str) else [f"error: {line}"] * typed:
                 _say(f"{where}: {remark}")
             for summary, probability in candidates:
                 words = " ".join(summary.split())
@@ -66,6 +68,19 @@ def write(
         raise CourseError(f"{name}: no texts in it; give each a line, or a single one with TEXT='...' or --text")
     if failed:
         sys.exit(1)
+
+
+def _examined(name: str, texts: "Texts") -> "Texts":
+    """The same, after it is said what is wrong with some, once for each reason; where all are wrong, that is raised."""
+    found = list(texts)
+    broken = [(place, why) for place, why in found if isinstance(why, CourseError)]
+    said = f"{name}: {len(broken):,} of {len(found):,} texts can't be summarized{reasons(broken)}"
+    if len(broken) == 1:
+        said = f"{name}, {broken[0][0]}".removesuffix(", ") + f": {broken[0][1]}"
+    if broken and len(broken) == len(found):
+        raise CourseError(said)
+    _say(*[f"error: {said}"] * bool(broken))
+    return iter(found)
 
 
 def _answers(
@@ -80,5 +95,6 @@ def _answers(
         sys.stdout.flush()
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)

@@ -24,9 +24,9 @@ class Examples:
     pad_id: int = PAD_ID
     start_id: int = START_ID
     eos_id: int = EOS_ID
-    words: list[list[str]] = field(
-        default_factory=list, repr=False
-    )  # of each article's slots; a run's data are its ids
+    # Of each article's slots, and whose summaries were cut; a run's data are its ids.
+    words: list[list[str]] = field(default_factory=list, repr=False)
+    unended: frozenset[int] = field(default=frozenset(), repr=False)
 
     def __len__(self) -> int:
         return len(self.articles)
@@ -35,9 +35,12 @@ class Examples:
         return f"{len(self)} pairs; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
 
     def batch(self, indices: Sequence[int]) -> "Batch":
-        """The examples of these indices, padded and shifted."""
+        """The examples of these indices, padded and shifted. A summary that was cut has no end to learn."""
         articles, summaries = [self.articles[i] for i in indices], [self.summaries[i] for i in indices]
-        return Batch.of(articles, summaries, self.pad_id, self.start_id, self.eos_id)
+        batch = Batch.of(articles, summaries, self.pad_id, self.start_id, self.eos_id)
+        for row in [row for row, i in enumerate(indices) if i in self.unended]:
+            batch.labels[row, len(summaries[row])] = self.pad_id
+        return batch
 
 
 def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int, max_summary: int) -> Examples:
@@ -52,10 +55,10 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     words = [row[: len(slots & {*ids})] for row, ids in zip(words, articles, strict=True)]
     summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, written=True)
     cut_articles = sum(len(ids) > max_article for ids in uncut)
-    cut_summaries = sum(len(ids) > max_summary for ids in summaries)
+    unended = frozenset(place for place, ids in enumerate(summaries) if len(ids) > max_summary)
     ids_of_roles = (vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id)
     summaries = [ids[:max_summary] for ids in summaries]
-    return Examples(articles, summaries, cut_articles, cut_summaries, *ids_of_roles, words)
+    return Examples(articles, summaries, cut_articles, len(unended), *ids_of_roles, words, unended)
 
 
 def hide_words(examples: Examples, vocabulary: Vocabulary, share: float, rare: float = 1.0, seed: int = 0) -> Examples:

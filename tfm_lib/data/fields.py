@@ -1,11 +1,13 @@
 """Fields of a record: which holds a text, also one inside of another, and what to type where none is found."""
 
+import re
 from collections.abc import Sequence
 from shlex import quote
 
 from tfm_lib.errors import CourseError, option
 
 NULLS = {"NaN", "nan", "<NA>", "null", "NULL", "None"}  # as pandas and databases write a cell that holds nothing
+LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?", re.IGNORECASE)  # how a field of a translation is called: en, pt-BR
 _MISSING = object()
 
 
@@ -53,9 +55,16 @@ def missing(field: str, record: dict, fields: Sequence[str]) -> str:
     """That a record lacks a field: which ones it has, and what to type where some of them hold what is wanted."""
     names = ", ".join(_quoted(name if len(name) < 40 else f"{name[:40]}…") for name in map(str, record)) or "none"
     sides = ("text", "summary")[: len(fields)]
-    example = ",".join(map(_quoted, _likely(record, fields) or [side.upper() for side in sides]))
+    likely = _likely(record, fields) or [side.upper() for side in sides]
+    folders, parts = zip(*(name.rpartition(".")[::2] for name in likely), strict=True)
+    translation = len({*folders}) == 1 < len(fields) and (folders[0] or all(map(LANGUAGE.fullmatch, parts)))
+    if translation and not folders[0]:
+        likely.sort(key=[*record].index)  # the same in each row, whichever side is longer there
+    example, turned = (option("fields", quote(",".join(map(_quoted, order)))) for order in (likely, likely[::-1]))
+    if translation:
+        example += f"; this reads {likely[0]} and writes {likely[1]}, and {turned} the other way round"
     which = f"say which hold {' and '.join(sides)}" if len(fields) > 1 else f"say which holds the {sides[0]}"
-    return f"the field {field} is missing (there are: {names}); add it, or {which}: {option('fields', quote(example))}"
+    return f"the field {field} is missing (there are: {names}); add it, or {which}: {example}"
 
 
 def _quoted(name: str) -> str:

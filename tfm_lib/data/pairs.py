@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tfm_lib.data.fields import field_of
 from tfm_lib.data.records import ENDINGS, ending_of, read_rows
+from tfm_lib.data.tables import reasons
 from tfm_lib.errors import CourseError, option
 
 NAMES = {  # what the hub and its datasets call the files of the splits
@@ -15,7 +16,6 @@ NAMES = {  # what the hub and its datasets call the files of the splits
     "dev": ("dev", "validation", "valid", "val", "eval"),
     "test": ("test",),
 }
-SHOWN = 5  # of each kind of broken rows, so many are named
 
 
 class Pair(NamedTuple):
@@ -47,27 +47,18 @@ def read_pairs(
         try:
             pairs.append(Pair(*(field_of(record, field, fields) for field in fields)))
         except CourseError as error:
-            broken.append((place, str(error)))
+            broken.append((place, error))
     if not pairs and not broken:
         raise CourseError(f"{path}: no pairs in it; give each pair a line with the fields {' and '.join(fields)}")
-    count, places = len(pairs) + len(broken), dict[str, list[str]]()
-    for place, why in broken:
-        places.setdefault(why, []).append(place)
-    if broken and (not skip or not pairs):
+    count = len(pairs) + len(broken)
+    if not pairs:
+        raise CourseError(f"{path}: none of {count:,} rows is a pair{reasons(broken)}")
+    if broken and not skip:
         fix = f"mend them, or leave them out: {option('skip')}"
-        what = (
-            f"{len(broken):,} of {count:,} rows are no pairs; {fix}" if pairs else f"none of {count:,} rows is a pair"
-        )
-        reasons = "".join(f"\n  {_first(of, SHOWN)}: {why}" for why, of in list(places.items())[:SHOWN])
-        raise CourseError(f"{path}: {what}{reasons}")
-    skipped = "".join(f", {len(of):,} skipped ({why}: {_first(of, 3)})" for why, of in places.items())
+        raise CourseError(f"{path}: {len(broken):,} of {count:,} rows are no pairs; {fix}{reasons(broken)}")
+    skipped = f", {len(broken):,} skipped{reasons(broken)}" if broken else ""
     say(f"{path.name}: {count:,} rows, {len(pairs):,} pairs{skipped}")
     return pairs
-
-
-def _first(places: Sequence[str], count: int) -> str:
-    more = f" and {len(places) - count:,} more" if len(places) > count else ""
-    return ", ".join(places[:count]) + more
 
 
 class Splits(NamedTuple):
@@ -150,6 +141,18 @@ def _named(folder: Path, name: str) -> list[Path]:
     """The files of that name, or the parts into which the hub cuts such: train-00000-of-00002.parquet."""
     pattern = re.compile(rf"{name}(-\d+-of-\d+(-\w+)?)?\.", re.IGNORECASE)
     return [file for file in sorted(folder.iterdir()) if pattern.match(file.name) and ending_of(file)]
+
+
+def stem(data: Path) -> str:
+    """What pairs are called that `read_splits` reads, however they are given: as their file, or a split's folder."""
+    path = Path(data).expanduser().resolve()
+    if path.is_file() and any(path in _named(path.parent, name) for name in NAMES["train"]):
+        path = path.parent
+    if path.is_dir():
+        name = path.parent.name if path.name == "data" else path.name
+    else:
+        name = path.name[: len(path.name.lower().removesuffix(".gz")) - len(ending_of(path))]
+    return name.strip(".") or "data"
 
 
 def split_pairs(pairs: Sequence[Pair], seed: int = 0, wanted: Sequence[str] = ("dev", "test")) -> Splits:

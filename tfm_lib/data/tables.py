@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tfm_lib.data.fields import missing
 from tfm_lib.errors import CourseError
 
+SHOWN = 5  # reasons why rows are broken, and rows of each
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}  # Excel's choice depends on the country
 
 
@@ -17,6 +18,15 @@ class Row(NamedTuple):
 
     place: str
     record: object
+
+
+def reasons(broken: Sequence[tuple[str, object]]) -> str:
+    """Which rows are broken, and why: a line of the first five rows for each of the first five reasons."""
+    places = dict[str, list[str]]()
+    for place, why in broken:
+        places.setdefault(str(why), []).append(place)
+    more = {why: f" and {len(of) - SHOWN:,} more" if len(of) > SHOWN else "" for why, of in places.items()}
+    return "".join(f"\n  {', '.join(of[:SHOWN])}{more[why]}: {why}" for why, of in list(places.items())[:SHOWN])
 
 
 def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:

@@ -40,7 +40,7 @@ def card(
         f"{config.num_heads} heads, {config.vocab_size:,} tokens. It reads {config.max_length} tokens of a text at "
         f"most, in lower case, and was trained from scratch with `make train` of {COURSE}.",
     ]
-    lines += ["", remark] if remark else []
+    lines += [line for said in (remark, *scores.get("remarks", ())) if said for line in ("", said)]
     lines += ["", "## How to use it", "", USE.format(folder=folder)]
     if state is not None:
         recipe = ", ".join(f"{key} {value}" for key, value in asdict(state.recipe).items())

@@ -1,10 +1,12 @@
 """A trained model at work: texts in, summaries out."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, inf
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.vocabulary import Vocabulary
@@ -17,6 +19,7 @@ from tfm_lib.writing.next_token import NO_RULES, Rules
 
 ROWS = 64  # texts that are written side by side
 SHOWN = 10  # unknown words of a text
+SCORES = "scores.json"  # what a run leaves beside its checkpoint
 SHIP = {"newsroom": SHIPPED, "newsroom-copying": COPYING}  # what comes with the package, by the name to ask for it
 NAMES = {SHIPPED: "the newsroom model that ships", COPYING: "the newsroom model that ships and copies"}
 
@@ -30,6 +33,8 @@ class Candidate(NamedTuple):
 
 class Summarizer:
     """A trained model and its vocabulary. `Summarizer.load("runs/NAME").write("...")` summarizes a text."""
+
+    results: Mapping[str, Any] = MappingProxyType({})  # as `results_of` gives them; `length` is that of a summary
 
     def __init__(
         self, model: Transformer, vocabulary: Vocabulary, name: str = "a model in memory", rules: Rules = NO_RULES
@@ -49,7 +54,9 @@ class Summarizer:
             raise CourseError(f"{name} has weights that are not finite: its training diverged; train it anew")
         if state is not None and not state.finished:
             name += f", unfinished: {len(state.history.step)} of {state.recipe.steps} steps"
-        return cls(model, vocabulary, name, rules)
+        summarizer = cls(model, vocabulary, name, rules)
+        summarizer.results = results_of(path)
+        return summarizer
 
     def write(self, text: str, beams: int = 1) -> str:
         """The summary of a text: greedily, or the most probable one that beam search finds with so many beams.
@@ -86,8 +93,8 @@ class Summarizer:
     def _candidates(
         self, rows: list[list[int]], words: list[list[str]], count: int, beams: int
     ) -> list[list[Candidate]]:
-        length, decode = self.model.config.max_length, self.vocabulary.decode
-        rows = [self.vocabulary.frame(ids, length) for ids in rows]
+        longest, decode = self.model.config.max_length, self.vocabulary.decode
+        length, rows = self.results.get("length", longest), [self.vocabulary.frame(ids, longest) for ids in rows]
         src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
         tokens, scores = beam_hypotheses(self.model, src, length, num_beams=beams, length_penalty=0.0, rules=self.rules)
@@ -108,6 +115,12 @@ class Summarizer:
             more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
             remarks.append(f"unknown words, read as [unk]: {', '.join(unknown[:SHOWN])}{more}")
         return remarks
+
+
+def results_of(checkpoint: Path) -> dict[str, Any]:
+    """What a run left beside it: scores and, of somebody's pairs, their `fields`, `length` and `remarks` for users."""
+    path = checkpoint.with_name(SCORES)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def find_checkpoint(run: str | Path | None = None) -> Path:
