@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.models.llama import modeling_llama
+from transformers.models.llama.configuration_llama import LlamaConfig
 
 from tests import ROOT
 from tests.nbclaims.cells import read, tags
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.masks import causal_mask
+from tfm_lib.positions import SinusoidalPositions
 
 Names = dict[str, Any]
 BOOKS = {path.stem: read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
@@ -43,8 +46,30 @@ def heads(listing: Names) -> None:
         listing["GroupedQueryAttention"](24, 6, num_kv_heads=4)
 
 
+def positions(listing: Names) -> None:
+    text, tables = torch.randn(2, 5, 24), (listing["PositionalEncoding"](24, 9), SinusoidalPositions(24, 9))
+    torch.testing.assert_close(tables[0](text, past=4), tables[1](text, past=4))
+    assert not tables[0].state_dict()
+    with pytest.raises(ValueError, match="max_length is 9, but x needs 10"):
+        tables[0](text, past=5)
+
+    scaling = {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}
+    config = LlamaConfig(hidden_size=64, num_attention_heads=4, rope_parameters=scaling)
+    query, places = torch.randn(2, 4, 5, 16), torch.tensor([[0, 0, 1, 2, 3], [7, 8, 9, 10, 11]])
+    cosine, sine = modeling_llama.LlamaRotaryEmbedding(config)(query, places)
+    theirs, _ = modeling_llama.apply_rotary_pos_emb(query, query, cosine, sine)
+    ours = listing["RotaryEmbedding"](16, base=500.0, factor=4.0)
+    torch.testing.assert_close(ours(query, places), theirs)
+    torch.testing.assert_close(ours(query[1:], places[1]), theirs[1:])
+    same = torch.ones(1, 1, 5, 16, dtype=torch.bfloat16)  # bfloat16 would take position 257 for 256
+    assert ours(same, torch.arange(256, 261)).unique(dim=2).shape[2] == 5
+
+
 # What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads}
+COMPARISONS: dict[str, Callable[[Names], None]] = {
+    "03_multi_head_attention": heads,
+    "04_positional_encoding": positions,
+}
 
 
 def test_each_listing_is_compared():

@@ -13,12 +13,12 @@ from tfm_lib.positions import sinusoidal_table
 
 
 def speeds(d_model: int) -> Tensor:
-    """How far each hand turns from a position to the next -> (D/2,), radians, float64."""
+    """How far each hand turns from one position to the next -> (D/2,), radians, float64."""
     return 10000 ** (-2 * torch.arange(d_model // 2, dtype=torch.double) / d_model)
 
 
 def positions(num_positions: int) -> Tensor:
-    """The numbers of the positions, below each other -> (P, 1), float64."""
+    """The numbers of the positions as a column -> (P, 1), float64."""
     return torch.arange(num_positions, dtype=torch.double)[:, None]
 
 
@@ -30,7 +30,7 @@ def positions(num_positions: int) -> Tensor:
     difficulty=1,
     minutes=3,
     trains="reading the exponent",
-    right="With two hands the slower one needs a hundredth of the 10000 · 2π that the paper names as the limit.",
+    right="With two hands the slower one takes a hundredth of the limit 10000 · 2π that the paper gives.",
     tolerance=0.01,
 )
 def slowest() -> float:
@@ -39,25 +39,25 @@ def slowest() -> float:
 
 @slowest.mistake
 def the_limit() -> float:
-    """That is the limit 10000 · 2π, which the last hand never reaches: it has i = d/2 - 1, not d/2."""
+    """That is the limit 10000 · 2π, which the last hand never reaches, because its i is d/2 - 1 rather than d/2."""
     return 2 * pi * 10000
 
 
 @slowest.mistake
 def without_a_turn() -> float:
-    """After so many positions the hand has turned by one radian; a full turn takes 2π of them."""
+    """Within that many positions the hand turns by one radian, but a full turn takes 2π radians."""
     return 10000 ** (2 / 4)
 
 
 @slowest.mistake
 def the_divisor() -> float:
-    """The 10000 is raised to the power of 2i/d before it divides, and a full turn takes 2π radians."""
+    """The 10000 is first raised to the power of 2i/d and then divides, and a full turn takes 2π radians."""
     return 10000
 
 
 @slowest.mistake
 def the_fastest() -> float:
-    """That is the first hand, which turns by one radian per position; the slowest is the last."""
+    """That is the first hand, which turns by one radian per position; the slowest hand is the last one."""
     return 2 * pi
 
 
@@ -69,7 +69,7 @@ def one_for_two() -> float:
 
 @slowest.mistake
 def counts_columns() -> float:
-    """Your i is the number of the last column, 3; it should count hands, of which there are two, 0 and 1."""
+    """Your i is the number of the last column, 3, but i counts hands, and there are only two of them, 0 and 1."""
     return 2 * pi * 10000 ** (6 / 4)
 
 
@@ -91,7 +91,7 @@ class RowsNumbered:
 
 @dataclass(frozen=True)
 class MeanOfAll:
-    """In one order after the other, since rounding then differs in the same way on every machine."""
+    """Summed row by row, so that rounding is the same on every machine."""
 
     def __call__(self, x: Tensor) -> Tensor:
         total = torch.zeros_like(x[0])
@@ -131,7 +131,7 @@ class Sorted:
 
 
 def layers(draw: Draw) -> Iterator[Inputs]:
-    """A third of the orders of four words leave a ring as it is, a third of those of three words the first in place."""
+    """A third of the orders of four words keep a ring, and a third of the orders of three words keep the first word."""
     x = draw.integers(1, 10, 6, 2) / 10
     for layer in (Doubled, RowsNumbered, MeanOfAll, SelfAttention, MeanSoFar, Sorted):
         yield {"layer": layer(), "x": x, "asked": 1}
@@ -140,12 +140,12 @@ def layers(draw: Draw) -> Iterator[Inputs]:
 
 
 def fooled_once(answer: Callable, layer: Callable[[Tensor], Tensor], x: Tensor, asked: int) -> bool:
-    """What a test says, asked so many times: True if it says so once, for chance must not decide."""
+    """What a test says when it is called `asked` times: True if it says so once, so that chance does not decide."""
     return max([answer(layer, x) for _ in range(asked)])
 
 
 def turned_and_swapped(rows: int) -> list[list[int]]:
-    """All rows moved on by one, and the first two swapped: of these two, all orders can be made."""
+    """All rows shifted by one, and the first two swapped: these two generate all orders."""
     return [[rows - 1, *range(rows - 1)], [1, 0, *range(2, rows)]]
 
 
@@ -153,7 +153,7 @@ def turned_and_swapped(rows: int) -> list[list[int]]:
     difficulty=2,
     minutes=12,
     trains="permutation equivariance, and how to test a property",
-    right="Three lines tell of any layer whether it needs positions; the ring shows that one order is no test.",
+    right="Three lines show for any layer whether it needs positions. The ring shows that one order is not enough.",
     cases=layers,
     call=fooled_once,
 )
@@ -163,51 +163,52 @@ def equivariant(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
 
 @equivariant.mistake
 def invariant(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """You test whether the result stays the same, which is invariance; equivariant means that it is shuffled alike."""
+    """You test whether the result stays the same, which is invariance. With equivariance, the result is shuffled in the
+    same way as the input."""
     return all(torch.allclose(layer(x[o]), layer(x), atol=1e-5) for o in turned_and_swapped(len(x)))
 
 
 @equivariant.mistake
 def reversed_only(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """A ring gets along with every shift and every reversal, so it passes your test; try orders that tear neighbors
-    apart, and more of them."""
+    """A ring keeps its neighbors under every shift and every reversal, so it passes your test. Try more orders, and
+    some that separate neighbors."""
     return torch.allclose(layer(x.flip(0)), layer(x).flip(0), atol=1e-5)
 
 
 @equivariant.mistake
 def last_two_swapped(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """A layer that treats the first word in its own way passes your test, as it does wherever an order leaves that word
-    in place; try more orders, so that each word moves in some."""
+    """A layer that treats the first word differently passes your test, because your order leaves that word in place.
+    Try more orders, so that each word moves in some of them."""
     order = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
     return torch.allclose(layer(x[order]), layer(x)[order], atol=1e-5)
 
 
 @equivariant.mistake
 def one_random_order(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """Asked 20 times, your test let both the ring and the doubled first word through: with one order or two it
-    depends on chance, and with `any` one lucky order is enough. Try many orders, and demand that all of them agree."""
+    """In 20 calls, your test accepted both the ring and the doubled first word. With one or two orders the result
+    depends on chance, and with `any` one lucky order is enough. Try many orders, and require that all of them agree."""
     order = torch.randperm(len(x))
     return torch.allclose(layer(x[order]), layer(x)[order], atol=1e-5)
 
 
 @equivariant.mistake
 def bit_by_bit(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """You compare bit by bit, but a sum in another order is rounded differently; allow for a small difference."""
+    """You compare bit by bit, but a sum in a different order is rounded differently; allow for a small difference."""
     orders = [torch.randperm(len(x)) for _ in range(10)]
     return all(torch.equal(layer(x[order]), layer(x)[order]) for order in orders)
 
 
 @equivariant.mistake
 def shuffled_twice(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """You say no of a layer that treats each row alone. Compare `layer(x[order])` with `layer(x)[order]`: to shuffle
-    one side twice does not undo it, for that takes the inverse, `order.argsort()`."""
+    """You return False for a layer that treats each row by itself. Compare `layer(x[order])` with `layer(x)[order]`:
+    shuffling one side twice does not undo the shuffle, because that takes the inverse, `order.argsort()`."""
     return all(torch.allclose(layer(x[o])[o], layer(x), atol=1e-5) for o in turned_and_swapped(len(x)))
 
 
 @equivariant.mistake
 def not_shuffled(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """You find a layer equivariant that is not. Are the rows really shuffled, and do you compare all values, not
-    shapes or sums?"""
+    """You return True for a layer that is not equivariant. Check that the rows are really shuffled, and that you
+    compare all values rather than shapes or sums."""
     return layer(x).shape == x.shape
 
 
@@ -228,7 +229,7 @@ def columns(d_model: int) -> Tensor:
     difficulty=3,
     minutes=12,
     trains="the table, and what a cosine is",
-    right="A cosine is a sine a quarter turn ahead, so the table is one bank of waves, and not two kinds of column.",
+    right="A cosine is a sine a quarter turn ahead, so the table is one bank of waves, not two kinds of columns.",
     cases=sizes,
     without=("cos", "cos_"),
 )
@@ -238,13 +239,13 @@ def one_sine(num_positions: int, d_model: int) -> Tensor:
 
 @one_sine.mistake
 def cosine_first(num_positions: int, d_model: int) -> Tensor:
-    """Sine and cosine have changed places: the even columns are the sines."""
+    """Sine and cosine are swapped: the even columns should be the sines."""
     return sinusoidal_table(num_positions, d_model).unflatten(1, (-1, 2)).flip(2).flatten(1)
 
 
 @one_sine.mistake
 def quarter_back(num_positions: int, d_model: int) -> Tensor:
-    """Your odd columns are minus the cosine: the quarter turn has to be added, not taken away."""
+    """Your odd columns are minus the cosine: the quarter turn has to be added, not subtracted."""
     return sinusoidal_table(num_positions, d_model) * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
 
 
@@ -257,7 +258,7 @@ def half_turn(num_positions: int, d_model: int) -> Tensor:
 
 @one_sine.mistake
 def no_quarter(num_positions: int, d_model: int) -> Tensor:
-    """All your columns are sines without a quarter turn; the odd ones should be a quarter turn, π / 2, ahead."""
+    """All your columns are sines without a quarter turn; the odd columns should be a quarter turn, π / 2, ahead."""
     return (positions(num_positions) * speeds(d_model).repeat_interleave(2)).sin().float()
 
 
@@ -277,7 +278,7 @@ def degrees(num_positions: int, d_model: int) -> Tensor:
 
 @one_sine.mistake
 def never_negative(num_positions: int, d_model: int) -> Tensor:
-    """The root of 1 - sin² is never negative, but a cosine is, half of the time."""
+    """The square root of 1 - sin² is never negative, but a cosine is negative half of the time."""
     sine = (positions(num_positions) * speeds(d_model)).sin()
     return torch.stack([sine, (1 - sine**2).sqrt()], -1).flatten(1).float()
 
@@ -291,13 +292,13 @@ def ever_faster(num_positions: int, d_model: int) -> Tensor:
 
 @one_sine.mistake
 def in_halves(num_positions: int, d_model: int) -> Tensor:
-    """All your sines stand before all cosines; here they should alternate."""
+    """In your table all sines come before all cosines; here they should alternate."""
     return sinusoidal_table(num_positions, d_model, interleaved=False)
 
 
 @one_sine.mistake
 def speed_of_each_column(num_positions: int, d_model: int) -> Tensor:
-    """Each of your columns has a speed of its own; columns 2i and 2i + 1 belong to one hand and share its speed."""
+    """Each of your columns has a speed of its own, but columns 2i and 2i + 1 belong to one hand and share its speed."""
     angle = positions(num_positions) * 10000 ** (-columns(d_model) / d_model)
     return (angle + columns(d_model) % 2 * pi / 2).sin().float()
 
@@ -343,7 +344,7 @@ def in_blocks(angle: Tensor, upper: int = 1, lower: int = -1) -> Tensor:
     difficulty=3,
     minutes=15,
     trains="the rotation of an offset",
-    right="One matrix serves all positions, in every layout, which is why a head can learn to look a fixed way back.",
+    right="One matrix serves all positions in every layout, so a head can learn to look back by a fixed offset.",
     cases=offsets,
 )
 def turn(offset: int, d_model: int) -> Tensor:
@@ -352,8 +353,8 @@ def turn(offset: int, d_model: int) -> Tensor:
 
 @turn.mistake
 def turns_back(offset: int, d_model: int) -> Tensor:
-    """Your matrix leads from p to p - k, or expects rows on its left; for `matrix @ row` the minus belongs to the
-    other sine."""
+    """Your matrix leads from pos to pos - k, or it expects rows on its left. For `matrix @ row` the minus belongs to
+    the other sine."""
     return in_blocks(-offset * speeds(d_model))
 
 
@@ -365,13 +366,13 @@ def mirror(offset: int, d_model: int) -> Tensor:
 
 @turn.mistake
 def mirror_back(offset: int, d_model: int) -> Tensor:
-    """Both of your sines have a minus, so the matrix is no rotation: the sine's row of the formula has a plus."""
+    """Both of your sines have a minus, so the matrix is no rotation: in the formula, the first row has a plus."""
     return in_blocks(offset * speeds(d_model), upper=-1)
 
 
 @turn.mistake
 def for_alternating(offset: int, d_model: int) -> Tensor:
-    """That matrix is right where sines and cosines alternate; here all sines stand before all cosines."""
+    """That matrix is right where sines and cosines alternate, but here all sines come before all cosines."""
     order = torch.arange(d_model).view(2, -1).T.flatten()
     return in_blocks(offset * speeds(d_model))[order][:, order]
 
@@ -384,7 +385,7 @@ def all_alike(offset: int, d_model: int) -> Tensor:
 
 @turn.mistake
 def one_position(offset: int, d_model: int) -> Tensor:
-    """Your matrix leads one position further, whatever the offset; the angles are the offset times the speeds."""
+    """Your matrix leads one position further for every offset; the angles are the offset times the speeds."""
     return in_blocks(speeds(d_model))
 
 
@@ -410,7 +411,8 @@ def texts(draw: Draw) -> Iterator[Inputs]:
 
 
 def numbers_of(answer: Callable, **inputs: object) -> Tensor | dict[str, Tensor]:
-    """What an answer returns; of random numbers, which differ from answer to answer, only which of them there are."""
+    """What an answer returns; with random dropout, only the set of values, since their places differ from run to
+    run."""
     came = answer(**inputs)
     return came if inputs["dropout"] in (0, 1) else {"values that occur": came.unique()}
 
@@ -419,7 +421,7 @@ def numbers_of(answer: Callable, **inputs: object) -> Tensor | dict[str, Tensor]
     difficulty=3,
     minutes=12,
     trains="scale, position and dropout, in the paper's order",
-    right="None of the three raises an error, and the loss falls all the same: that is why they are so common.",
+    right="None of the three raises an error, and the loss falls in spite of them, so they are easily overlooked.",
     cases=texts,
     call=numbers_of,
 )
@@ -436,7 +438,8 @@ def all_three(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: fl
 
 @embedded.mistake
 def scaled_only(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """The factor is right now. Of two more mistakes one shows at `past = 2`: which row of the table is due there?"""
+    """The factor is right now, and two mistakes are left. One shows at `past = 2`: which row of the table belongs
+    there?"""
     return weight[ids] * sqrt(weight.shape[1]) + F.dropout(table[: ids.shape[1]], dropout)
 
 
@@ -460,63 +463,63 @@ def not_scaled(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: f
 
 @embedded.mistake
 def not_past(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """One mistake is left: the rows begin at 0, so that a text written token by token stands still at position 0."""
+    """One mistake is left: the rows begin at 0, so that a text written token by token stays at position 0."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]) + table[: ids.shape[1]], dropout)
 
 
 @embedded.mistake
 def dropout_on_positions(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """One mistake is left: dropout is applied to the positions alone; it should be to the sum."""
+    """One mistake is left: dropout is applied to the positions alone, but it should be applied to the sum."""
     return weight[ids] * sqrt(weight.shape[1]) + F.dropout(table[past : past + ids.shape[1]], dropout)
 
 
 @embedded.mistake
 def dropout_on_words(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """Dropout is applied to the words alone; it should be to the sum."""
+    """Dropout is applied to the words alone, but it should be applied to the sum."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]), dropout) + table[past : past + ids.shape[1]]
 
 
 @embedded.mistake
 def dropout_on_each(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """Words and positions are dropped each by themselves, so that one can be missing where the other is not; apply
-    dropout once, to the sum."""
+    """Dropout is applied to words and positions separately, so that one can be missing where the other is not. Apply it
+    once, to the sum."""
     words = weight[ids] * sqrt(weight.shape[1])
     return F.dropout(words, dropout) + F.dropout(table[past : past + ids.shape[1]], dropout)
 
 
 @embedded.mistake
 def sum_scaled(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """You multiply the sum by √d; only the words are multiplied, before the positions are added."""
+    """You multiply the sum by √d, but only the words are multiplied, before the positions are added."""
     return F.dropout((weight[ids] + table[past : past + ids.shape[1]]) * sqrt(weight.shape[1]), dropout)
 
 
 @embedded.mistake
 def one_row_for_all(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """All tokens get the row of position `past`; the second one stands one further, and so on."""
+    """All tokens get the row of position `past`, but the second token is one position further, and so on."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]) + table[past], dropout)
 
 
 @embedded.mistake
 def times_d(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """You multiply the words by d; the square root of it is wanted."""
+    """You multiply the words by d, but the factor is the square root of d."""
     return F.dropout(weight[ids] * weight.shape[1] + table[past : past + ids.shape[1]], dropout)
 
 
 @embedded.mistake
 def slice_too_short(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """Your slice of the table begins at `past` and ends at T; it should end T rows further, at `past + T`."""
+    """Your slice of the table begins at `past` and ends at T, but it should end T rows further, at `past + T`."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]) + table[past : ids.shape[1]], dropout)
 
 
 @embedded.mistake
 def a_row_a_text(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """You take as many rows as there are texts; the number of tokens in each of them is `ids.shape[1]`."""
+    """You take as many rows as there are texts; the number of tokens per text is `ids.shape[1]`."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]) + table[past : past + ids.shape[0]], dropout)
 
 
 @embedded.mistake
 def rows_of_words(ids: Tensor, weight: Tensor, table: Tensor, past: int, dropout: float) -> Tensor:
-    """Your rows of the table are chosen by what the words are; they should be by where they stand."""
+    """You choose rows of the table by the ids of the words; choose them by the positions of the words."""
     return F.dropout(weight[ids] * sqrt(weight.shape[1]) + table[ids], dropout)
 
 
@@ -550,7 +553,7 @@ def slowest_speed(row: Tensor) -> float:
     difficulty=5,
     minutes=30,
     trains="reading the clock: hands, turns and their sign",
-    right="Two rows hold their distance and its sign: this is all that a head needs to look a fixed way back.",
+    right="Two rows contain their distance and its sign, and a head that looks back needs nothing more.",
     cases=two_rows,
 )
 def apart(first: Tensor, second: Tensor) -> int:
@@ -560,22 +563,23 @@ def apart(first: Tensor, second: Tensor) -> int:
 
 @apart.mistake
 def by_the_fastest(first: Tensor, second: Tensor) -> int:
-    """You read the fastest hand, which is back after 6.28 positions, so only short distances are right; read a slower
-    one."""
+    """You read the fastest hand, which completes a turn after 6.28 positions, so only short distances are right. Read a
+    slower hand."""
     s, c, t, d = last_hand(first[:2], second[:2])
     return round(atan2(t * c - d * s, d * c + t * s))
 
 
 @apart.mistake
 def without_sign(first: Tensor, second: Tensor) -> int:
-    """Your distance has no sign: a dot product, and so `acos` of it, is the same to both sides. The sine knows it."""
+    """Your distance has no sign: a dot product, and therefore its `acos`, is the same in both directions. Use the
+    sine."""
     s, c, t, d = last_hand(first, second)
     return round(acos(max(-1.0, min(1.0, d * c + t * s))) / slowest_speed(first))
 
 
 @apart.mistake
 def by_the_sine(first: Tensor, second: Tensor) -> int:
-    """`asin` returns a quarter turn at most, so distances beyond it are wrong; `atan2` takes sine and cosine, and knows
+    """`asin` returns a quarter turn at most, so larger distances are wrong. `atan2` takes sine and cosine and covers
     all four quarters."""
     s, c, t, d = last_hand(first, second)
     return round(asin(max(-1.0, min(1.0, t * c - d * s))) / slowest_speed(first))
@@ -583,35 +587,35 @@ def by_the_sine(first: Tensor, second: Tensor) -> int:
 
 @apart.mistake
 def backward(first: Tensor, second: Tensor) -> int:
-    """Your sign is the wrong way round: it is positive where the second row stands after the first."""
+    """Your sign is inverted: it should be positive where the second row comes after the first."""
     return -apart.reference(first, second)
 
 
 @apart.mistake
 def not_wrapped(first: Tensor, second: Tensor) -> int:
-    """The difference of two angles from `atan2` can be more than half a turn, where the hand has passed the bottom
-    in between; add or take away a full turn then."""
+    """The difference of two angles from `atan2` can be more than half a turn, if the hand has passed the bottom in
+    between. In that case, add or subtract a full turn."""
     s, c, t, d = last_hand(first, second)
     return round((atan2(t, d) - atan2(s, c)) / slowest_speed(first))
 
 
 @apart.mistake
 def speed_of_the_limit(first: Tensor, second: Tensor) -> int:
-    """You take the slowest hand for one of speed 1 / 10000, which is the limit; its exponent is (d - 2) / d."""
+    """You use the speed 1 / 10000 for the slowest hand, which is the limit; its exponent is (d - 2) / d."""
     return round(apart.reference(first, second) * slowest_speed(first) * 10000)
 
 
 @apart.mistake
 def always_forward(first: Tensor, second: Tensor) -> int:
-    """You take the angle between 0 and a full turn, so that a small step back becomes nearly a full turn forward; it
-    should lie between minus half a turn and half a turn."""
+    """Your angle is between 0 and a full turn, so that a small step back becomes nearly a full turn forward. It should
+    be between minus half a turn and half a turn."""
     s, c, t, d = last_hand(first, second)
     return round(atan2(t * c - d * s, d * c + t * s) % (2 * pi) / slowest_speed(first))
 
 
 @apart.mistake
 def cosine_before_sine(first: Tensor, second: Tensor) -> int:
-    """`atan2` takes the sine first and the cosine second; the other way round it gives a quarter turn minus the
+    """`atan2` takes the sine first and the cosine second; in the opposite order it returns a quarter turn minus the
     angle."""
     s, c, t, d = last_hand(first, second)
     return round(atan2(d * c + t * s, t * c - d * s) / slowest_speed(first))
@@ -625,7 +629,7 @@ def cosine_before_sine(first: Tensor, second: Tensor) -> int:
     difficulty=2,
     minutes=5,
     trains="how loud words and positions are",
-    right="One third, at every width: N(0, 1) is N(0, 1/d) times √d, so what drowns positions is to do both.",
+    right="It is one third at every width: N(0, 1) is N(0, 1/d) times √d, so only both together drown the positions.",
     tolerance=0.02,
 )
 def share() -> float:
@@ -634,19 +638,19 @@ def share() -> float:
 
 @share.mistake
 def drowned() -> float:
-    """That is the share if the embeddings are also multiplied by √d; here nobody multiplies."""
+    """That is the share if the embeddings are also multiplied by √d, but here there is no such factor."""
     return 256 / (512**2 + 256)
 
 
 @share.mistake
 def small_words() -> float:
-    """That is the share beside words of length 1, which start as N(0, 1/d); here they start as N(0, 1)."""
+    """That is the share for words of length 1, which start as N(0, 1/d); here they start as N(0, 1)."""
     return 256 / (1 + 256)
 
 
 @share.mistake
 def position_to_word() -> float:
-    """A row of the table has the squared length 256, not 512, and its share is of the sum of both, not of the word."""
+    """A row of the table has a squared length of 256, and its share refers to the sum of both squared lengths."""
     return 256 / 512
 
 
@@ -658,13 +662,13 @@ def of_the_word() -> float:
 
 @share.mistake
 def lengths() -> float:
-    """You compare lengths; lengths of perpendicular vectors do not add up, but their squares do."""
+    """You compare lengths, but the lengths of perpendicular vectors do not add up, only their squares do."""
     return 16 / (16 + sqrt(512))
 
 
 @share.mistake
 def percent() -> float:
-    """Your answer is in percent; a share between 0 and 1 is wanted."""
+    """Your answer is in percent; write it as a number between 0 and 1."""
     return 100 * 256 / (512 + 256)
 
 
@@ -680,7 +684,7 @@ def in_half_layout(draw: Draw) -> Iterator[Inputs]:
 
 
 def sines_and_cosines_in_turn(halves: Tensor) -> Tensor:
-    """Which column of the halves stands at each place -> (D,)."""
+    """Which column of the halves is at each place -> (D,)."""
     return torch.arange(halves.shape[-1]).view(2, -1).T.flatten()
 
 
@@ -688,7 +692,7 @@ def sines_and_cosines_in_turn(halves: Tensor) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="two layouts of one table, and the inverse of an order",
-    right="Such a reordering is what loading foreign weights takes; where it is forgotten, nothing raises an error.",
+    right="Loading weights of other libraries takes such a reordering, and no error says so if you forget it.",
     cases=in_half_layout,
 )
 def alternating(halves: Tensor) -> Tensor:
@@ -697,31 +701,31 @@ def alternating(halves: Tensor) -> Tensor:
 
 @alternating.mistake
 def halved_again(halves: Tensor) -> Tensor:
-    """You go from alternating to halves once more, which undoes itself at a width of 4 only; go the other way."""
+    """You go from alternating to halves once more, which is its own inverse only at a width of 4. Go the other way."""
     return halves.unflatten(-1, (-1, 2)).transpose(-2, -1).flatten(-2)
 
 
 @alternating.mistake
 def only_reshaped(halves: Tensor) -> Tensor:
-    """Nothing has moved: a reshape alone never changes the order of the numbers. Between two of them belongs a
-    transpose."""
+    """Nothing has moved, because a reshape alone never changes the order of the numbers. Put a transpose between two
+    reshapes."""
     return halves.unflatten(-1, (-1, 2)).flatten(-2)
 
 
 @alternating.mistake
 def second_half_first(halves: Tensor) -> Tensor:
-    """Your pairs begin with the number from the right half; the sine, which stands in the left one, comes first."""
+    """Your pairs begin with the number from the right half, but the sine comes first, and it is in the left half."""
     return alternating.reference(halves).unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
 
 
 @alternating.mistake
 def one_axis_only(halves: Tensor) -> Tensor:
-    """You are right where there is one axis. Where there are more, reorder the last one, whatever stands before it."""
+    """Your answer is right for a single axis. If there are more axes, reorder the last one."""
     return halves[sines_and_cosines_in_turn(halves)]
 
 
 @alternating.mistake
 def two_axes_only(halves: Tensor) -> Tensor:
-    """There may be any number of axes before the last one, none as well as two: index with `[..., order]`, or count
-    axes from the end."""
+    """There may be any number of axes before the last one, including none. Index with `[..., order]`, or count axes
+    from the end."""
     return halves[:, sines_and_cosines_in_turn(halves)]
