@@ -21,11 +21,11 @@ def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
     file: Annotated[str | None, Option(help="a text per line, or what train reads; - is standard input")] = None,
     fields: Annotated[str, Option(help="what the file calls the text; of two names, the first")] = "article",
-    model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
+    model: Annotated[str | None, Option(help="a run, newsroom, newsroom-copying; firefox/en-pt translates")] = None,
     beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
 ) -> None:
-    """Summarize texts with a trained model.
+    """Summarize texts with a trained model, or translate them.
 
     Each gets a line; what else is to be said about one goes to standard error. With a count above 1, a line per
     summary: its probability and it, after the number of the text. A text that can't be summarized leaves an
@@ -73,11 +73,16 @@ def _answers(
 ) -> Iterator[tuple[int, str, str | CourseError, "list[Candidate]"]]:
     """Each text by number and place, with its summaries, or none where it is an error; so many are written at once."""
     numbered = enumerate(texts, start=1)
-    while batch := list(islice(numbered, at_once)):
+    while batch := [(number, (place, _read(summarizer, text))) for number, (place, text) in islice(numbered, at_once)]:
         found = iter(summarizer.candidates([text for _, (_, text) in batch if isinstance(text, str)], count, beams))
         for number, (place, text) in batch:
             yield number, place, text, next(found) if isinstance(text, str) else []
         sys.stdout.flush()
+
+
+def _read(summarizer: "Summarizer", text: str | CourseError) -> str | CourseError:
+    """A text, or the error that it is, of the file or to the model."""
+    return text if isinstance(text, CourseError) else summarizer.refusal(text) or text
 
 
 def _say(line: str) -> None:
