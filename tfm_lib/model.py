@@ -36,6 +36,7 @@ class TransformerConfig:
     activation: str = "relu"  # or gelu, silu
     positions: str = "sinusoidal"  # or learned
     interleaved: bool = True  # sinusoids: sine and cosine alternate; False: in halves
+    endpoint: bool = False  # the slowest sinusoid turns by exactly 1 / 10000, as in Marian's own files
     position_offset: int = 0  # position p reads row p + offset of its table
     embed_scale: float | None = None  # None: sqrt(d_model)
     embed_norm: bool = False  # a LayerNorm after embedding plus position
@@ -87,7 +88,7 @@ class InputEmbedding(nn.Module):
         if config.positions == "learned":
             self.positions: nn.Module = LearnedPositions(*sizes)
         else:
-            self.positions = SinusoidalPositions(*sizes, config.interleaved)
+            self.positions = SinusoidalPositions(*sizes, config.interleaved, config.endpoint)
         self.norm = nn.LayerNorm(config.d_model) if config.embed_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 

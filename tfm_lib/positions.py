@@ -15,18 +15,19 @@ def check_even(d_model: int, step: int = 1) -> None:
         )
 
 
-def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True) -> Tensor:
+def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True, endpoint: bool = False) -> Tensor:
     """Sines and cosines of d_model / 2 frequencies -> (num_positions, d_model), float32.
 
     Pair i turns by 10000^(-2i / d_model) radians a position: the first pair is the fastest, the last the slowest.
     interleaved: sine and cosine alternate (the paper); otherwise all sines stand before all cosines (Marian).
+    endpoint: the last pair turns by exactly 1 / 10000 (Marian's own files): i is divided by d_model / 2 - 1.
     Raises ValueError for an odd d_model. Source: Vaswani et al. 2017, section 3.5.
     """
     check_even(d_model)
     position = torch.arange(num_positions)[:, None]  # (P, 1)
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # (D/2,)
     # In float64, since float32 rounds the angle of a far position by more than 1e-4.
-    angle = position * 10000 ** (-2 * pair / d_model)  # (P, D/2)
+    angle = position * 10000 ** (-pair / (d_model // 2 - endpoint))  # (P, D/2)
     if interleaved:
         table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # (P, D/2, 2) -> (P, D)
     else:
@@ -60,9 +61,11 @@ class _Positions(nn.Module):
 class SinusoidalPositions(_Positions):
     """The fixed table of sines and cosines. It is no parameter and not saved, since it can be recomputed."""
 
-    def __init__(self, d_model: int, max_length: int = 512, offset: int = 0, interleaved: bool = True) -> None:
+    def __init__(
+        self, d_model: int, max_length: int = 512, offset: int = 0, interleaved: bool = True, endpoint: bool = False
+    ) -> None:
         super().__init__(max_length, offset)
-        self.sizes = (max_length + offset, d_model, interleaved)
+        self.sizes = (max_length + offset, d_model, interleaved, endpoint)
         self.register_buffer("table", sinusoidal_table(*self.sizes), persistent=False)
 
     def _load_from_state_dict(self, *arguments: Any) -> None:

@@ -161,7 +161,7 @@ def test_the_configuration_is_the_papers_and_frozen():
     config = TransformerConfig(vocab_size=37000)
     assert asdict(config) == dict(
         vocab_size=37000, d_model=512, num_heads=8, d_ff=2048, num_encoder_layers=6, num_decoder_layers=6, dropout=0.1,
-        max_length=512, norm_first=False, activation="relu", positions="sinusoidal", interleaved=True,
+        max_length=512, norm_first=False, activation="relu", positions="sinusoidal", interleaved=True, endpoint=False,
         position_offset=0, embed_scale=None, embed_norm=False, tied=True, logits_bias=False,
         pad_id=0, start_id=1, eos_id=2,
     )  # fmt: skip

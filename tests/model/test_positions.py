@@ -15,6 +15,12 @@ def test_table_by_hand():
     assert torch.allclose(sinusoidal_table(5, 2), torch.tensor([[sin(p), cos(p)] for p in range(5)]))
 
 
+def test_with_an_endpoint_the_last_pair_turns_by_one_ten_thousandth():
+    table = sinusoidal_table(3, 6, endpoint=True)
+    expected = [[f(p / 100**i) for i in range(3) for f in (sin, cos)] for p in range(3)]
+    assert torch.allclose(table, torch.tensor(expected))
+
+
 def test_halves_are_the_same_columns_in_another_order():
     interleaved, halves = sinusoidal_table(7, 6), sinusoidal_table(7, 6, interleaved=False)
     assert torch.equal(halves, interleaved[:, [0, 2, 4, 1, 3, 5]])

@@ -105,7 +105,7 @@ def test_texts_have_the_same_candidates_alone_and_among_many(toy, monkeypatch):
     texts = ["mill", "the old mill burns", "burns the mill", "old", "mill burns the mill"]
     alone = [toy.candidates([text], 2, 3)[0] for text in texts]
     for rows in (64, 2, 1):
-        monkeypatch.setattr(writing, "ROWS", rows)
+        monkeypatch.setattr(Summarizer, "at_once", rows)
         together = toy.candidates(texts, 2, 3)
         assert [[c.text for c in of_text] for of_text in together] == [[c.text for c in of_text] for of_text in alone]
     assert toy.candidates([]) == [] and [len(found) for found in toy.candidates(texts)] == [1] * len(texts)

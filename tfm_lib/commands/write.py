@@ -24,11 +24,11 @@ def write(
     fields: Annotated[
         str | None, Option(help="what it calls the text (of two, the first), if not as in training")
     ] = None,
-    model: Annotated[str | None, Option(help="a run's folder or checkpoint, newsroom or newsroom-copying")] = None,
+    model: Annotated[str | None, Option(help="a run, newsroom, newsroom-copying; firefox/en-pt translates")] = None,
     beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
 ) -> None:
-    """Summarize texts with a trained model.
+    """Summarize texts with a trained model, or translate them.
 
     Each gets a line; what else is to be said about one goes to standard error. With a count above 1, a line per
     summary: its probability and it, after the number of the text. A text that can't be summarized leaves an
@@ -49,6 +49,7 @@ def write(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as the texts are read
     typed = name == "standard input" and sys.stdin.isatty()  # who types waits for an answer
+    texts = ((place, _read(summarizer, text)) for place, text in texts)
     number, failed, texts = 0, False, texts if typed else _examined(name, texts)
     try:
         for number, place, line, candidates in _answers(summarizer, texts, 1 if typed else ROWS, count, beams):
@@ -98,3 +99,8 @@ def _answers(
 def _say(*lines: str) -> None:
     for line in lines:
         print(line, file=sys.stderr, flush=True)
+
+
+def _read(summarizer: "Summarizer", text: str | CourseError) -> str | CourseError:
+    """A text, or the error that it is, of the file or to the model."""
+    return text if isinstance(text, CourseError) else summarizer.refusal(text) or text

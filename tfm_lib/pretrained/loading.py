@@ -15,6 +15,7 @@ from tfm_lib.data.published import PretrainedVocabulary
 from tfm_lib.data.tokenizer_files import read_tokenizer
 from tfm_lib.errors import CourseError
 from tfm_lib.model import Transformer
+from tfm_lib.pretrained.firefox import FIREFOX
 from tfm_lib.pretrained.generation import Generation
 from tfm_lib.pretrained.names import our_config
 from tfm_lib.pretrained.weights import PICKLED, SHARDS, read_weights
@@ -37,12 +38,15 @@ class Pretrained:
         """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1."""
         if isinstance(texts, str):
             raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
-        settings, src = replace(self.generation, **changes), self.encode(texts)  # (B, S)
+        return self.written(self.model, self.encode(texts), replace(self.generation, **changes))
+
+    def written(self, model: Transformer, src: Tensor, settings: Generation) -> list[str]:
+        """What a model makes of src (B, S) by these settings."""
         if settings.num_beams == 1:
-            tokens = greedy(self.model, src, settings.max_new_tokens, rules=settings.rules)  # (B, T)
+            tokens = greedy(model, src, settings.max_new_tokens, rules=settings.rules)  # (B, T)
         else:
             options = {name: getattr(settings, name) for name in ("num_beams", "length_penalty", "early_stopping")}
-            tokens = beam_search(self.model, src, settings.max_new_tokens, rules=settings.rules, **options)
+            tokens = beam_search(model, src, settings.max_new_tokens, rules=settings.rules, **options)
         return [self.tokenizer.decode(row) for row in tokens.tolist()]
 
     def encode(self, texts: Sequence[str]) -> Tensor:
@@ -56,11 +60,16 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     """A published BART, Marian or Pegasus in our Transformer, ready to write on the CPU, in full precision.
 
     name_or_folder: a folder with the files of such a model, or its name on the Hugging Face hub, from where they are
-    fetched once and kept. Nothing that could run is unpickled.
+    fetched once and kept. Nothing that could run is unpickled. firefox/en-pt and firefox/pt-en are the translators of
+    Firefox, `read_translator`.
     Raises ValueError, with nothing half loaded, for another model or an altered one; OSError where the hub is away.
     Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
     """
     folder = Path(name_or_folder).expanduser()
+    if str(name_or_folder).startswith(FIREFOX):
+        from tfm_lib.pretrained.translator import read_translator
+
+        return read_translator(str(name_or_folder))
     if not folder.is_dir():
         folder = _fetch(str(name_or_folder))
     config_file, writing = _settings(folder, "config.json"), _settings(folder, "generation_config.json")

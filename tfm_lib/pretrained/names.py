@@ -55,7 +55,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "marian": {"interleaved": False},
     "pegasus": {"interleaved": False, "norm_first": True},
 }
-PAPER = {"tied": True, "position_offset": 0, "embed_norm": False, "norm_first": False}
+PAPER = {"tied": True, "position_offset": 0, "embed_norm": False, "norm_first": False, "endpoint": False}
 ARCHITECTURES = {
     "bart": "BartForConditionalGeneration",
     "marian": "MarianMTModel",

@@ -8,12 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError
 from tfm_lib.learning.checkpoints import CHECKPOINT, RUNS, load_checkpoint
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained import COPYING, SHIPPED
+from tfm_lib.pretrained.firefox import FIREFOX
 from tfm_lib.writing.beam import beam_hypotheses
 from tfm_lib.writing.next_token import NO_RULES, Rules
 
@@ -34,6 +37,7 @@ class Candidate(NamedTuple):
 class Summarizer:
     """A trained model and its vocabulary. `Summarizer.load("runs/NAME").write("...")` summarizes a text."""
 
+    at_once = ROWS
     results: Mapping[str, Any] = MappingProxyType({})  # as `results_of` gives them; `length` is that of a summary
 
     def __init__(
@@ -45,8 +49,13 @@ class Summarizer:
     def load(cls, run: str | Path | None = None) -> "Summarizer":
         """The model of a run, or of what `find_checkpoint` takes instead, on the CPU. An unfinished run's will do.
 
-        Raises ValueError as `find_checkpoint` and `load_checkpoint` do, and where training has diverged.
+        A translator by its name, firefox/en-pt or firefox/pt-en, translates. Raises ValueError as `find_checkpoint`,
+        `load_checkpoint` and `read_translator` do, and where training has diverged.
         """
+        if str(run).startswith(FIREFOX):
+            from tfm_lib.pretrained.translator import Interpreter, read_translator
+
+            return Interpreter(read_translator(str(run)))
         path = find_checkpoint(run)
         model, vocabulary, state, rules = load_checkpoint(path)
         name = NAMES.get(path) or str(path).removesuffix(f"{os.sep}{CHECKPOINT}")
@@ -85,24 +94,33 @@ class Summarizer:
         if not all(rows):
             raise CourseError("an empty text has no summary; leave it out")
         candidates: list[list[Candidate]] = []
-        for start in range(0, len(rows), ROWS):
-            part = slice(start, start + ROWS)
+        for start in range(0, len(rows), self.at_once):
+            part = slice(start, start + self.at_once)
             candidates += self._candidates(rows[part], words[part], count, beams)
         return candidates
+
+    def _writing(self, src: Tensor) -> tuple[Transformer, int]:
+        """The model for texts src (B, S), and how many tokens it may write."""
+        return self.model, self.results.get("length", self.model.config.max_length)
 
     def _candidates(
         self, rows: list[list[int]], words: list[list[str]], count: int, beams: int
     ) -> list[list[Candidate]]:
-        longest, decode = self.model.config.max_length, self.vocabulary.decode
-        length, rows = self.results.get("length", longest), [self.vocabulary.frame(ids, longest) for ids in rows]
+        decode, longest = self.vocabulary.decode, self.model.config.max_length
+        rows = [self.vocabulary.frame(ids, longest) for ids in rows]
         src = pad_rows(rows, self.vocabulary.pad_id).to(next(self.model.parameters()).device)  # (B, S)
+        model, most = self._writing(src)
         # Without a length penalty the score is the sum of log p, and the ranking is that of the probabilities.
-        tokens, scores = beam_hypotheses(self.model, src, length, num_beams=beams, length_penalty=0.0, rules=self.rules)
+        tokens, scores = beam_hypotheses(model, src, most, num_beams=beams, length_penalty=0.0, rules=self.rules)
         of_texts = zip(tokens[:, :count].tolist(), scores[:, :count].tolist(), words, strict=True)
         return [  # the score of a beam without a text is -inf; that of a long text may be so low that its p is 0
             [Candidate(decode(ids, slots), exp(s)) for ids, s in zip(texts, log_ps, strict=True) if s > -inf]
             for texts, log_ps, slots in of_texts
         ]
+
+    def refusal(self, text: str) -> CourseError | None:
+        """Why the model can't write for a text, where it can't."""
+        return None
 
     def remarks(self, text: str) -> list[str]:
         """What of a text the model doesn't read, in a line each: words it doesn't know, what is too long."""
