@@ -54,8 +54,7 @@ train: ## train a summarizer: of ten short pairs, TASK=newsroom, or DATA=pairs.j
 ## RESUME=1 goes on with a run, REPLACE=1 begins it anew; SHIP=1, for authors
 write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv, by the newest run
 ## FIELDS=body: the field of the texts, unless it is called as in the run's pairs
-## MODEL=runs/NAME: another run, or what ships: newsroom, newsroom-copying
-## MODEL=firefox/en-pt: translate from English; firefox/pt-en: from Portuguese
+## MODEL=runs/NAME, newsroom, newsroom-copying; firefox/en-pt, pt-en: translate
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK

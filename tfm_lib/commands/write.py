@@ -21,9 +21,7 @@ if TYPE_CHECKING:  # torch loads only in the commands that need it
 def write(
     text: Annotated[str | None, Option(help="what to summarize")] = None,
     file: Annotated[str | None, Option(help="a text per line, or what train reads; - is standard input")] = None,
-    fields: Annotated[
-        str | None, Option(help="what it calls the text (of two, the first), if not as in training")
-    ] = None,
+    fields: Annotated[str | None, Option(help="the field of the texts, if not as in training")] = None,
     model: Annotated[str | None, Option(help="a run, newsroom, newsroom-copying; firefox/en-pt translates")] = None,
     beams: Annotated[int | None, Option(parser=integer(1), help="of beam search; as many as summaries")] = None,
     count: Annotated[int, Option(parser=integer(1), help="summaries per text, with their probabilities")] = 1,
