@@ -55,7 +55,13 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(d) for _ in range(3 if cross else 2)])
         self.drop = nn.Dropout(drop)
 
-    def forward(self, x: Tensor, mask: Tensor, memory: Tensor | None = None, seen: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        memory: Tensor | None = None,
+        seen: Tensor | None = None,
+    ) -> Tensor:
         """x (B, T, d); of memory (B, S, d), what is seen. A norm after each sum."""
         x = self.norms[0](x + self.drop(self.itself(x, x, mask)))
         if self.other is not None:
