@@ -137,13 +137,13 @@ def keys(live: Live) -> list[str]:
 
 def test_what_was_chosen_is_there_when_the_cell_is_run_again(lessons, folder):
     live = quiz("01_x")
-    assert live.widget.kept == {} and list(folder.iterdir()) == []
-    live.widget.kept = {keys(live)[0]: "A"}  # as the browser sets it
-    live.widget.kept = {keys(live)[0]: "AB", keys(live)[2]: "B"}
-    assert quiz("01_x").widget.kept == {keys(live)[0]: "AB", keys(live)[2]: "B"}
-    assert quiz("01_x", opening=True).widget.kept == {}, "the same question is asked again, after the lesson"
-    quiz("01_x", deeper=True).widget.kept = {"another": "C"}
-    live.widget.kept = {}  # begun anew
+    assert live.widget.answers == {} and list(folder.iterdir()) == []
+    live.widget.answers = {keys(live)[0]: "A"}  # as the browser sets it
+    live.widget.answers = {keys(live)[0]: "AB", keys(live)[2]: "B"}
+    assert quiz("01_x").widget.answers == {keys(live)[0]: "AB", keys(live)[2]: "B"}
+    assert quiz("01_x", opening=True).widget.answers == {}, "the same question is asked again, after the lesson"
+    quiz("01_x", deeper=True).widget.answers = {"another": "C"}
+    live.widget.answers = {}  # begun anew
     assert json.loads((folder / "quizzes.json").read_text()) == {"01_x spine": {}, "01_x deeper": {"another": "C"}}
     assert [path.name for path in folder.iterdir()] == ["quizzes.json"]
 
@@ -160,37 +160,37 @@ def test_a_question_is_known_by_its_words_and_choices(lessons):
 
 def test_nothing_is_kept_where_nothing_is_to_be_kept(lessons, folder, monkeypatch):
     monkeypatch.setenv("TFM_NO_PROGRESS", "1")
-    quiz("01_x").widget.kept = {"some": "A"}
-    assert quiz("01_x").widget.kept == {} and list(folder.iterdir()) == []
+    quiz("01_x").widget.answers = {"some": "A"}
+    assert quiz("01_x").widget.answers == {} and list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("broken", ['{"cut', "[]", '{"01_x spine": "AB"}', '{"01_x spine": {"some": 1}}', '"\\ud800"'])
 def test_a_file_of_answers_that_cannot_be_read_is_set_aside(lessons, folder, capsys, broken):
     (folder / "quizzes.json").write_text(broken)
     live = quiz("01_x")
-    assert live.widget.kept == {}
+    assert live.widget.answers == {}
     assert "kept as quizzes.unreadable1.json" in capsys.readouterr().out
-    live.widget.kept = {"some": "A"}
+    live.widget.answers = {"some": "A"}
     assert (folder / "quizzes.unreadable1.json").read_text() == broken
-    assert quiz("01_x").widget.kept == {"some": "A"}
+    assert quiz("01_x").widget.answers == {"some": "A"}
 
 
 def test_a_file_of_answers_that_cannot_be_opened_stops_no_quiz_and_is_left_as_it_is(lessons, folder, capsys):
     (folder / "quizzes.json").mkdir()
     live = quiz("01_x")
     assert "could not be read, so all questions are asked anew" in capsys.readouterr().out
-    live.widget.kept = {"some": "A"}
+    live.widget.answers = {"some": "A"}
     assert "could not be kept" in capsys.readouterr().out
     assert [path.name for path in folder.iterdir()] == ["quizzes.json"]
 
 
 def test_a_disk_that_is_full_loses_no_answer(lessons, folder, monkeypatch, capsys):
     live = quiz("01_x")
-    live.widget.kept = {"some": "A"}
+    live.widget.answers = {"some": "A"}
     monkeypatch.setattr(progress_file, "write_whole", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
-    live.widget.kept = {"some": "AB"}
+    live.widget.answers = {"some": "AB"}
     assert "could not be kept: [Errno 28] No space left" in capsys.readouterr().out
-    assert quiz("01_x").widget.kept == {"some": "A"}
+    assert quiz("01_x").widget.answers == {"some": "A"}
 
 
 def test_progress_counts_the_questions_that_were_answered(folder, capsys):
@@ -202,9 +202,9 @@ def test_progress_counts_the_questions_that_were_answered(folder, capsys):
     start, attention = quiz("00_start_here"), quiz("01_attention")
     rights = [question["right"] for question in attention.widget.data["questions"]]
     wrong = "A" if rights[1] != "A" else "B"
-    attention.widget.kept = dict(zip(keys(attention), [rights[0], wrong, wrong + rights[2]], strict=False))
-    quiz("02_masked_softmax", opening=True).widget.kept = {"some": "A"}
-    start.widget.kept = {"of a question that was asked before": "A"}
+    attention.widget.answers = dict(zip(keys(attention), [rights[0], wrong, wrong + rights[2]], strict=False))
+    quiz("02_masked_softmax", opening=True).widget.answers = {"some": "A"}
+    start.widget.answers = {"of a question that was asked before": "A"}
     progress(folder)
     lines = capsys.readouterr().out.splitlines()
     [lesson] = [lesson for lesson in COURSE if lesson.name == "01_attention"]
@@ -376,8 +376,8 @@ from tfm_lib.ask import quiz
 quiz.FOLDER = Path({str(lessons)!r})
 live = quiz.quiz("01_x", opening=True)
 assert "lessonQuiz" in live.widget._esm and len(live.widget.data["questions"]) == 2
-live.widget.kept = {{"some": "A"}}
-print(ipywidgets.__version__, sorted(live._repr_mimebundle_()[0]), quiz.quiz("01_x", opening=True).widget.kept)
+live.widget.answers = {{"some": "A"}}
+print(ipywidgets.__version__, sorted(live._repr_mimebundle_()[0]), quiz.quiz("01_x", opening=True).widget.answers)
 """
     environment = {key: value for key, value in os.environ.items() if key != "TFM_NO_PROGRESS"} | {
         "PYTHONPATH": str(ROOT)

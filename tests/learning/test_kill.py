@@ -19,10 +19,7 @@ from tfm_lib.commands.runs import checkpoint_of
 from tfm_lib.commands.tasks import choose
 from tfm_lib.learning.checkpoints import load_checkpoint
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")]
 
 KILLS = 20
 STEPS = 20

@@ -65,8 +65,8 @@ for live in [shown for shown in Out.values() if isinstance(shown, Live)]:
         continue
     lesson, part = live.widget.data["name"].split()
     about = {"lesson": lesson, "opening": part == "opening", "deeper": part == "deeper"}
-    quiz(**about).widget.kept = {live.widget.data["questions"][0]["key"]: "A"}
-    assert quiz(**about).widget.kept, f"{lesson} keeps no answer"
+    quiz(**about).widget.answers = {live.widget.data["questions"][0]["key"]: "A"}
+    assert quiz(**about).widget.answers, f"{lesson} keeps no answer"
 """
 
 

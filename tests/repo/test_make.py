@@ -119,10 +119,7 @@ def clone(tmp_path: Path) -> Path:
     for name in FILES:
         shutil.copy(ROOT / name, tmp_path)
     script(tmp_path / "python", "exit 0")
-    script(
-        tmp_path / "uv",
-        'echo "$@" >> calls; [ "$1" = venv ] && mkdir -p .venv/bin && cp python .venv/bin/; exit 0',
-    )
+    script(tmp_path / "uv", 'echo "$@" >> calls; [ "$1" = venv ] && mkdir -p .venv/bin && cp python .venv/bin/; exit 0')
     return tmp_path
 
 

@@ -175,7 +175,7 @@ def test_baselines_made_once_serve_every_test_set(monkeypatch):
         fresh = evaluate(texts, splits)
         with monkeypatch.context() as patch:
             patch.setattr("tfm_lib.writing.scoring.choose_k", None)
-            assert evaluate(texts, splits, made=made) == fresh
+            assert evaluate(texts, splits, baselines=made) == fresh
 
 
 def test_the_table_of_stories_has_their_slots():

@@ -97,7 +97,7 @@ def _keep(widget: Control) -> None:
     """Gives the quiz what was chosen before, and from now on keeps what is chosen."""
     file, name = progress_file.path(progress_file.QUIZZES), widget.data["name"]
     try:
-        widget.kept = progress_file.load_answers(file).get(name, {})
+        widget.answers = progress_file.load_answers(file).get(name, {})
     except OSError as error:
         print(f"Your answers could not be read, so all questions are asked anew: {error}")
 
@@ -107,7 +107,7 @@ def _keep(widget: Control) -> None:
         except OSError as error:
             print(f"Your answers could not be kept: {error}")
 
-    widget.observe(keep, "kept")
+    widget.observe(keep, "answers")
 
 
 def _onward(name: str) -> str:

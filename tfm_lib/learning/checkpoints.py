@@ -70,11 +70,7 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(
-    path: Path,
-    model: nn.Module,
-    vocabulary: Vocabulary,
-    state: State | None = None,
-    rules: Rules = NO_RULES,
+    path: Path, model: nn.Module, vocabulary: Vocabulary, state: State | None = None, rules: Rules = NO_RULES
 ) -> None:
     """Write one safetensors file whose header holds, as JSON, config, vocabulary, rules, recipe and history.
 

@@ -41,9 +41,9 @@ def word_vectors(texts: Sequence[Sequence[int]], vocab_size: int, size: int, see
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         directions, strength, _ = torch.svd_lowrank(information, q=min(size + 10, *information.shape), niter=3)
-    found, seen = directions[:, :size] * strength[:size].sqrt(), information.any(1)
-    found = torch.where(seen[:, None], found - found[seen].mean(0), 0.0)
-    return F.normalize(F.pad(found, (0, size - found.shape[1])), dim=-1)
+    vectors, known = directions[:, :size] * strength[:size].sqrt(), information.any(1)
+    vectors = torch.where(known[:, None], vectors - vectors[known].mean(0), 0.0)
+    return F.normalize(F.pad(vectors, (0, size - vectors.shape[1])), dim=-1)
 
 
 @torch.no_grad()

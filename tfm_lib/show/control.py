@@ -24,7 +24,7 @@ class Control(AnyWidget):
     """A function of js/ in a cell: a kernel makes it, then it runs by itself, and the kernel may be gone.
 
     name: the function's; data: what it is given, as JSON; weights: checkpoints in half precision that it reads;
-    later: whether it asks for them when it is first touched; kept: what the reader has done, which the browser writes.
+    later: whether it asks for them when it is first touched; answers: what the reader chose, which the browser writes.
     """
 
     _esm = Unicode().tag(sync=True)
@@ -33,7 +33,7 @@ class Control(AnyWidget):
     data = Dict().tag(sync=True)
     weights = Dict(value_trait=Bytes()).tag(sync=True)
     later = Bool().tag(sync=True)
-    kept = Anything().tag(sync=True)
+    answers = Anything().tag(sync=True)
 
     def __init__(self, name: str, data: Mapping[str, Any], weights: Weights = None, later: bool = False) -> None:
         super().__init__(_esm=widget_module(name), _css=CSS.read_text(encoding="utf-8"))

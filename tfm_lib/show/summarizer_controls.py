@@ -55,8 +55,8 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
     best = sorted(range(len(weights)), key=lambda s: -weights[s])[:3]
     most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
-    who, made = "the mean of all heads", not_in_story(data["story"], summary)
-    figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, made))
+    who, invented = "the mean of all heads", not_in_story(data["story"], summary)
+    figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, invented))
     axes = page(figure)
     shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in weights]
     looks = [CHOSEN if t == place else PLAIN for t in range(len(summary))]
@@ -108,9 +108,9 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     first, second = (f"“{name}” with {percent(value)}" for name, value in zip(names[:2], values[:2], strict=True))
     count = f"{length} {'word' if length == 1 else 'words'}"
     so_far = sentence("decoding, written", count, percent(math.exp(total))) if length else ""
-    more, made = sentence("decoding, rest", len(rest)), not_in_story(data["story"], texts)
+    more, invented = sentence("decoding, rest", len(rest)), not_in_story(data["story"], texts)
     likeliest = length + 1, first, second, CHOICES, percent(sum(values))
-    figure = Figure(sentence("decoding", *likeliest, so_far, more, made))
+    figure = Figure(sentence("decoding", *likeliest, so_far, more, invented))
     axes, looks = page(figure), [WRITTEN] * length + [AHEAD] * len(rest)
     below = set_words(axes, "summary: filled is written, dotted is to come", texts, looks)
     axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")

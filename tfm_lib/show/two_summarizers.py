@@ -30,9 +30,9 @@ def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[Copyin
         weights[data[role]] = content
     alone, sister = (_summary(*pair, story) for pair in models.values())
     taken = [word for word, copied in zip(sister.words, sister.copied, strict=True) if copied]
-    made = [not_in_story(story, summary.words) for summary in (alone, sister)]
+    invented = [not_in_story(story, summary.words) for summary in (alone, sister)]
     copied = quoted_list(taken) or "nothing"
-    figure = Figure(sentence("copying", alone.text, made[0], sister.text, copied, made[1]))
+    figure = Figure(sentence("copying", alone.text, invented[0], sister.text, copied, invented[1]))
     axes, bottom = page(figure), 0.0
     titles = ("plain: it writes what it knows", "copying: framed is copied from the story")
     for title, written in zip(titles, (alone, sister), strict=True):

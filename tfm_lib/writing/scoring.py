@@ -160,23 +160,23 @@ def evaluate(
     summaries: Sequence[str],
     splits: Splits,
     stories: Sequence[Story] | None = None,
-    made: Baselines | None = None,
+    baselines: Baselines | None = None,
     *,
     others: Mapping[str, Sequence[str]] | None = None,
     progress: bool = False,
 ) -> Table:
     """One table over the test set: the model's summaries beside the baselines.
 
-    stories: those of a newsroom's test set, for whose slots the table has a column. made: the baselines, where they
-    were made for another test set. others: what the model writes in other ways, by name. What counts as a word is
+    stories: those of a newsroom's test set, for whose slots the table has a column. baselines: where they were made
+    for another test set. others: what the model writes in other ways, by name. What counts as a word is
     chosen by the summaries of the training set, for all rows. progress: as in `summarize`.
     """
-    made = made or Baselines(splits.train, splits.dev)
+    baselines = baselines or Baselines(splits.train, splits.dev)
     references = [pair.summary for pair in splits.test]
-    rows = {"model": list(summaries), **(others or {}), **made.summarize([pair.article for pair in splits.test])}
+    rows = {"model": list(summaries), **(others or {}), **baselines.summarize([pair.article for pair in splits.test])}
     rated = tqdm(rows.items(), "scoring", disable=not progress)
-    scores = {name: score(texts, references, made.tokenizer) for name, texts in rated}
+    scores = {name: score(texts, references, baselines.tokenizer) for name, texts in rated}
     if stories is not None:
         slots = {name: fmean(slot_accuracy(texts, stories).values()) for name, texts in rows.items()}
         scores = {name: replace(row, slots=slots[name]) for name, row in scores.items()}
-    return Table(scores, len(references), made.tokenizer)
+    return Table(scores, len(references), baselines.tokenizer)

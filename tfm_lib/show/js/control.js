@@ -259,11 +259,11 @@ function inNotebook(controls) {
       const names = model.get("later") ? [] : Object.keys(model.get("weights"));
       const shipped = Object.fromEntries(names.map((name) => [name, checkpoint(name)]));
       const load = async (name) => checkpoint(name);
-      const write = (kept) => {
-        model.set("kept", kept);
+      const write = (answers) => {
+        model.set("answers", answers);
         model.save_changes();
       };
-      const keep = { read: () => model.get("kept"), write };
+      const keep = { read: () => model.get("answers"), write };
       const take = controls[model.get("name")](root, { ...model.get("data"), shipped, load }, keep);
       if (!take) return null;
       const hear = () => take(model.get("data"));
