@@ -1,6 +1,7 @@
 """A listing is pasted into other projects: it runs alone, needs only torch, and computes what the package does."""
 
 import ast
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 
 from tests import ROOT
 from tests.nbclaims.cells import read, tags
-from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.attention import MultiHeadAttention, attention
 from tfm_lib.masks import causal_mask
 from tfm_lib.positions import SinusoidalPositions
 
@@ -24,6 +25,32 @@ def run(source: str) -> Names:
     names: Names = {"__name__": "pasted"}
     exec(compile(source, "listing", "exec"), names)
     return names
+
+
+def attention_with_masks(listing: Names) -> None:
+    text, other = torch.randn(2, 3, 8), torch.randn(2, 7, 8)
+    is_token = torch.arange(7) < torch.tensor([[7], [4]])  # (B, S)
+    mask = is_token[:, None]  # (B, 1, S)
+    layer = listing["Attention"](8, d_k=6, dropout=0.5)
+    assert not torch.equal(layer(text, other, other), layer(text, other, other))
+    layer.eval()
+    q, k, v = layer.q_proj(text), layer.k_proj(other), layer.v_proj(other)
+    for shown, causal in itertools.product((None, mask), (False, True)):
+        torch.testing.assert_close(
+            layer(text, other, other, shown, is_causal=causal), attention(q, k, v, shown, causal=causal)
+        )
+    fused = torch.nn.functional.scaled_dot_product_attention
+    torch.testing.assert_close(layer(text, other, other, mask), fused(q, k, v, mask))
+    q, k, v = layer.q_proj(text), layer.k_proj(text), layer.v_proj(text)
+    torch.testing.assert_close(layer(text, text, text, is_causal=True), fused(q, k, v, is_causal=True))
+
+    nothing = listing["attention_matrix"](q, k, torch.zeros(3, 3, dtype=torch.bool))
+    nothing.sum().backward()
+    assert not nothing.any() and layer.q_proj.weight.grad.isfinite().all()
+    with pytest.raises(TypeError, match=r"use mask\.bool"):
+        listing["attention_matrix"](q, k, torch.ones(3, 3))
+    with pytest.raises(ValueError, match="queries are 6 wide and keys 8"):
+        listing["attention_matrix"](q, v)
 
 
 def heads(listing: Names) -> None:
@@ -67,6 +94,7 @@ def positions(listing: Names) -> None:
 
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
+    "01_attention": attention_with_masks,
     "03_multi_head_attention": heads,
     "04_positional_encoding": positions,
 }

@@ -17,7 +17,7 @@ from tfm_lib.ask.exercise import Draw, Inputs, exercise
     difficulty=1,
     minutes=3,
     trains="what a softmax makes of scores",
-    right="Many poor keys outvote a good one, so a longer source needs larger differences between scores.",
+    right="Many poor keys together outweigh one good key, so a longer source needs larger gaps between scores.",
     tolerance=0.01,
 )
 def crowd() -> float:
@@ -26,37 +26,37 @@ def crowd() -> float:
 
 @crowd.mistake
 def one_rival() -> float:
-    """That is the weight against a single key of score 0; here twenty of them share in the sum."""
+    """This is the weight against a single key with the score 0, but here there are twenty of them."""
     return exp(3) / (exp(3) + 1)
 
 
 @crowd.mistake
 def all_of_it() -> float:
-    """A score of 0 is no weight of 0: each of the twenty brings e⁰, which is 1, into the sum."""
+    """A score of 0 does not give a weight of 0: each of the twenty keys adds e⁰, which is 1, to the sum."""
     return 1.0
 
 
 @crowd.mistake
 def no_exponential() -> float:
-    """Scores become weights through the exponential: the one brings e³ into the sum, not 3."""
+    """You divided the scores themselves. A softmax divides their exponentials, so the one key adds e³ rather than 3."""
     return 3 / (3 + 20)
 
 
 @crowd.mistake
 def not_divided_by_sum() -> float:
-    """That is what the one key brings into the sum of the exponentials; its weight is its share of the sum."""
+    """This is what the one key adds to the sum of the exponentials; its weight is its share of the sum."""
     return exp(3)
 
 
 @crowd.mistake
 def percent() -> float:
-    """Your answer is in percent; weights sum to 1, so a number between 0 and 1 is wanted."""
+    """Your answer is in percent. Weights sum to 1, so give a number between 0 and 1."""
     return 100 * exp(3) / (exp(3) + 20)
 
 
 @crowd.mistake
 def plain_average() -> float:
-    """That is the weight if all 21 scores are equal; one of them is 3."""
+    """This would be the weight if all 21 scores were equal, but one of them is 3."""
     return 1 / 21
 
 
@@ -73,7 +73,7 @@ def queries_and_keys(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="the matrix form",
-    right="These two lines are the heart of every Transformer; all the rest of lesson 01 explains them.",
+    right="These two lines are the core of every Transformer; the rest of lesson 01 explains them.",
     cases=queries_and_keys,
     without=("scaled_dot_product_attention",),
 )
@@ -83,14 +83,14 @@ def scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @scaled.mistake
 def not_turned(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You did not transpose the keys: the product ran only since there are as many keys as columns."""
+    """You did not transpose the keys. The product only ran because there are as many keys as columns."""
     columns = key if key.shape[-1] == key.shape[-2] else key.transpose(-2, -1)
     return (query @ columns / sqrt(query.shape[-1])).softmax(-1) @ value
 
 
 @scaled.mistake
 def softmax_over_queries(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Your weights sum to 1 over the queries; they should over the keys."""
+    """Your weights sum to 1 over the queries, but they should sum to 1 over the keys."""
     return (query @ key.transpose(-2, -1) / sqrt(query.shape[-1])).softmax(-2) @ value
 
 
@@ -108,7 +108,7 @@ def softmax_over_second(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @scaled.mistake
 def turned_all_axes(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """`.T` is for a table; with a batch in front, only the last two axes should change places: `.transpose(-2, -1)`."""
+    """`.T` is for a single matrix. With a batch, only the last two axes should change places: `.transpose(-2, -1)`."""
     turned = key.permute(*reversed(range(key.dim())))
     return (query @ turned / sqrt(query.shape[-1])).softmax(-1) @ value
 
@@ -121,13 +121,13 @@ def not_divided(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @scaled.mistake
 def divided_by_width(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The scores are divided by the width itself; the square root of it is wanted."""
+    """You divide the scores by the width itself; divide them by its square root."""
     return (query @ key.transpose(-2, -1) / query.shape[-1]).softmax(-1) @ value
 
 
 @scaled.mistake
 def divided_by_number_of_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You divide by the root of the number of keys; it should be of their width, over which a dot product sums."""
+    """You divide by the square root of the number of keys; take their width, over which a dot product sums."""
     return (query @ key.transpose(-2, -1) / sqrt(key.shape[-2])).softmax(-1) @ value
 
 
@@ -139,7 +139,7 @@ def divided_by_second_length(query: Tensor, key: Tensor, value: Tensor) -> Tenso
 
 @scaled.mistake
 def divided_too_late(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The scores have to be divided, before the softmax; dividing the weights makes their sum smaller than 1."""
+    """Divide the scores before the softmax; dividing the weights makes their sum smaller than 1."""
     return (query @ key.transpose(-2, -1)).softmax(-1) / sqrt(query.shape[-1]) @ value
 
 
@@ -151,19 +151,19 @@ def scores_as_weights(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @scaled.mistake
 def weights_only(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """These are the weights, and they are right; now they have to mix the values."""
+    """These are the right weights; multiply them with the values now."""
     return (query @ key.transpose(-2, -1) / sqrt(query.shape[-1])).softmax(-1)
 
 
 # ----------------------------------------------------------------------------------------------------
-# By what scores are divided.
+# The divisor of the scores.
 
 
 @exercise(
     difficulty=2,
     minutes=5,
     trains="what the square root of d is for",
-    right="√d alone is right only for entries of variance 1, so a network has to see to it that they have it.",
+    right="√d is right only for entries of variance 1, so a network's initialization has to provide that variance.",
 )
 def divisor() -> float:
     return 72.0  # sqrt(64 * 3**2 * 3**2)
@@ -171,36 +171,36 @@ def divisor() -> float:
 
 @divisor.mistake
 def of_variance_one() -> float:
-    """That is √d, which is right for entries of variance 1; these spread three times as far."""
+    """This is √d, which is right for entries of variance 1; the standard deviation of these is 3."""
     return 8.0
 
 
 @divisor.mistake
 def one_side_only() -> float:
-    """The factor 3 comes into each product twice, once from the query and once from the key."""
+    """The factor 3 enters each product twice, once from the query and once from the key."""
     return 24.0
 
 
 @divisor.mistake
 def width_itself() -> float:
-    """That is d, the variance for entries of variance 1; a divisor has to be a root, and these spread further."""
+    """This is d, the variance for entries of variance 1. You need the standard deviation, for entries of 3."""
     return 64.0
 
 
 @divisor.mistake
 def variance_itself() -> float:
-    """That is the variance of the dot product; divide by its square root."""
+    """This is the variance of the dot product; divide by its square root."""
     return 5184.0
 
 
 @divisor.mistake
 def one_side_and_no_root() -> float:
-    """That is 64 · 9: the variance if only one of the two vectors spread so far; and the divisor is the root of it."""
+    """This is 64 · 9, the variance if only the query or the key had a deviation of 3; the divisor is a square root."""
     return 576.0
 
 
 # ----------------------------------------------------------------------------------------------------
-# What bmm does and does not do.
+# Batched matrix multiplication.
 
 
 def batches(draw: Draw) -> Iterator[Inputs]:
@@ -209,7 +209,7 @@ def batches(draw: Draw) -> Iterator[Inputs]:
 
 
 def with_bmm(query: Tensor, turned: Tensor, value: Tensor, divided_by: int, axis: int) -> Tensor:
-    """Attention over the axis `axis`, from keys that are turned already."""
+    """Attention with a softmax over the axis `axis`, from keys that are transposed already."""
     return torch.bmm((torch.bmm(query, turned) / sqrt(divided_by)).softmax(axis), value)
 
 
@@ -221,7 +221,7 @@ def reshaped(key: Tensor) -> Tensor:
     difficulty=3,
     minutes=10,
     trains="reading shapes that fit and lie",
-    right="Shapes are a contract, and no proof: a tiny example by hand, or a loop, finds what they cannot.",
+    right="The right shape does not prove the right result: compare with a tiny example by hand, or with a loop.",
     cases=batches,
 )
 def batched(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -230,49 +230,49 @@ def batched(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @batched.mistake
 def all_three(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """All three mistakes are still there. Begin with what each row of the weights sums to."""
+    """All three mistakes are still there. Begin with the sum of each row of the weights."""
     return with_bmm(query, reshaped(key), value, key.shape[1], 1)
 
 
 @batched.mistake
 def axis_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """One mistake is left: your weights sum to 1 over the queries; they should over the keys."""
+    """One mistake is left: your weights sum to 1 over the queries instead of the keys."""
     return with_bmm(query, key.transpose(1, 2), value, query.shape[2], 1)
 
 
 @batched.mistake
 def reshape_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """One mistake is left: `reshape` gives the right shape, and breaks the keys apart; the axes must change places."""
+    """One mistake is left: `reshape` gives the right shape but breaks the keys apart; exchange the axes instead."""
     return with_bmm(query, reshaped(key), value, query.shape[2], 2)
 
 
 @batched.mistake
 def divisor_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """One mistake is left: you divide by the root of the number of keys; it should be of the width."""
+    """One mistake is left: you divide by the square root of the number of keys instead of the width."""
     return with_bmm(query, key.transpose(1, 2), value, key.shape[1], 2)
 
 
 @batched.mistake
 def root_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """One mistake is left: you divide by the width; the root of it is wanted."""
+    """One mistake is left: you divide by the width instead of its square root."""
     return with_bmm(query, key.transpose(1, 2), value, query.shape[2] ** 2, 2)
 
 
 @batched.mistake
 def axis_mended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The softmax is right now, and two mistakes are left, both in the line of the scores."""
+    """The softmax is right now. Two mistakes are left, in the lines of `turned` and `scores`."""
     return with_bmm(query, reshaped(key), value, key.shape[1], 2)
 
 
 @batched.mistake
 def reshape_mended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The keys are turned rightly now, and two mistakes are left: which number is divided by, and along which axis?"""
+    """The keys are transposed correctly now. Two mistakes are left: the divisor, and the axis of the softmax."""
     return with_bmm(query, key.transpose(1, 2), value, key.shape[1], 1)
 
 
 @batched.mistake
 def divisor_mended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The divisor is right now, and two mistakes are left: how the keys are turned, and the axis of the softmax."""
+    """The divisor is right now. Two mistakes are left: how the keys are transposed, and the axis of the softmax."""
     return with_bmm(query, reshaped(key), value, query.shape[2], 1)
 
 
@@ -296,7 +296,7 @@ def by_columns(query: tuple[Tensor, Tensor], key: tuple[Tensor, Tensor], value: 
     difficulty=4,
     minutes=20,
     trains="the Gaussian score inside the dot product",
-    right="One more column can carry what a dot product leaves out, so attention can do kernel regression exactly.",
+    right="One more column contains what a dot product leaves out, so attention can compute kernel regression exactly.",
     cases=measurements,
     without=("exp", "exp2", "expm1", "__rpow__", "softmax", "log_softmax", "softmin", "sigmoid", "tanh"),
 )
@@ -306,34 +306,34 @@ def kernel(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tenso
 
 @kernel.mistake
 def root_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """Torch divides by the root of your width, which is √2 with two columns: multiply the queries by it first."""
+    """Torch divides by the square root of the width, which is √2 with two columns: multiply the queries by it first."""
     return by_columns((query / bandwidth**2, torch.ones_like(query) / bandwidth**2), (key, -key * key / 2), value)
 
 
 @kernel.mistake
 def half_forgotten(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The square of the key comes in halved: (q - k)²/2 is q²/2 - q·k + k²/2."""
+    """The square of the key has to be halved: (q - k)²/2 is q²/2 - q·k + k²/2."""
     root = sqrt(2) / bandwidth**2
     return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key), value)
 
 
 @kernel.mistake
 def wrong_sign(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The square of the key has to be subtracted: you reward long keys instead of holding them back."""
+    """The square of the key has to be subtracted; you add it, which gives long keys even higher scores."""
     root = sqrt(2) / bandwidth**2
     return by_columns((query * root, torch.ones_like(query) * root), (key, key * key / 2), value)
 
 
 @kernel.mistake
 def bandwidth_not_squared(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """The scores are divided by the bandwidth; its square is wanted."""
+    """You divide the scores by the bandwidth; divide them by its square."""
     root = sqrt(2) / bandwidth
     return by_columns((query * root, torch.ones_like(query) * root), (key, -key * key / 2), value)
 
 
 @kernel.mistake
 def one_column(query: Tensor, key: Tensor, value: Tensor, bandwidth: float) -> Tensor:
-    """That is the plain dot product, which prefers long keys; the square of the key needs a column of its own."""
+    """This is the plain dot product, which prefers long keys; the square of the key needs a column of its own."""
     return F.scaled_dot_product_attention(query[:, None] / bandwidth**2, key[:, None], value)
 
 
@@ -357,7 +357,7 @@ def states_and_matrices(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=15,
     trains="additive attention, broadcasting",
-    right="Query and key meet only inside the tanh: take it away, and every query looks at the same place.",
+    right="Query and key only interact inside the tanh. Without it, every query gets the same weights.",
     cases=states_and_matrices,
 )
 def additive(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
@@ -373,34 +373,34 @@ def no_softmax(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tens
 
 @additive.mistake
 def no_tanh(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
-    """Without tanh a query adds one number to all its scores, and the softmax ignores that: all queries look alike."""
+    """Without tanh a query adds the same number to all its scores. The softmax ignores it, so all queries are equal."""
     return (((query @ W_q.T)[:, :, None, :] + (key @ W_k.T)[:, None, :, :]) @ w).softmax(-1) @ value
 
 
 @additive.mistake
 def tanh_before_the_sum(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
-    """First the sum, then tanh: applied to each part alone, it lets the query's part fall out in the softmax."""
+    """Take the tanh of the sum. If you apply it to each part alone, the softmax ignores the query's part."""
     parts = (query @ W_q.T).tanh()[:, :, None, :] + (key @ W_k.T).tanh()[:, None, :, :]
     return (parts @ w).softmax(-1) @ value
 
 
 @additive.mistake
 def over_queries(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
-    """Your weights sum to 1 over the queries; they should over the keys."""
+    """Your weights sum to 1 over the queries, but they should sum to 1 over the keys."""
     pairs = (query @ W_q.T)[:, :, None, :] + (key @ W_k.T)[:, None, :, :]
     return (pairs.tanh() @ w).softmax(1) @ value
 
 
 @additive.mistake
 def divided(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
-    """Additive scores are not divided: tanh keeps them bounded, however wide the vectors are."""
+    """Additive scores are not divided, because tanh bounds them for vectors of any width."""
     pairs = (query @ W_q.T)[:, :, None, :] + (key @ W_k.T)[:, None, :, :]
     return (pairs.tanh() @ w / sqrt(len(w))).softmax(-1) @ value
 
 
 @additive.mistake
 def axes_of_the_lesson(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W_k: Tensor, w: Tensor) -> Tensor:
-    """With a batch in front the new axes stand one place further on: `[:, :, None, :]` and `[:, None, :, :]`."""
+    """With a batch axis in front, the new axes move by one place: `[:, :, None, :]` and `[:, None, :, :]`."""
     pairs = (query @ W_q.T)[:, None, :] + (key @ W_k.T)[None, :, :]
     return (pairs.tanh() @ w).softmax(-1) @ value
 
@@ -410,7 +410,7 @@ def axes_of_the_lesson(query: Tensor, key: Tensor, value: Tensor, W_q: Tensor, W
 
 
 def slope(gap: float) -> float:
-    """How fast the first of two weights changes with its score, which lies `gap` above the other."""
+    """The derivative of the first of two weights by its score, which lies `gap` above the other."""
     return exp(-gap) / (1 + exp(-gap)) ** 2
 
 
@@ -418,7 +418,7 @@ def slope(gap: float) -> float:
     difficulty=3,
     minutes=10,
     trains="why large scores stop the learning",
-    right="The division costs the gradient a factor of 8 and wins it nearly a million, so the query can still learn.",
+    right="The division costs the gradient a factor of 8 and gains nearly a million, so the query can still learn.",
     tolerance=0.01,
 )
 def gradient() -> float:
@@ -427,38 +427,38 @@ def gradient() -> float:
 
 @gradient.mistake
 def no_chain_rule() -> float:
-    """That is for the score behind the division; the way on to the dot product has the factor 1/8 as well."""
+    """This is the derivative for the score after the division; the chain rule adds a factor of 1/8."""
     return slope(2) / slope(16)
 
 
 @gradient.mistake
 def in_32_bits() -> float:
-    """In 32 bits, 1 minus a weight of almost 1 has lost its digits: take the other key's weight, or float64."""
+    """In float32, 1 minus a weight of almost 1 loses its digits: take the other key's weight, or float64."""
     first = torch.tensor([16.0, 0.0]).softmax(0)[0]
     return slope(2) / 8 / (first * (1 - first)).item()
 
 
 @gradient.mistake
 def in_32_bits_without_chain_rule() -> float:
-    """Two things: 1 minus a weight of almost 1 has lost its digits in 32 bits, and the chain rule's 1/8 is missing."""
+    """Two mistakes: 1 minus a weight of almost 1 loses its digits in float32, and the chain rule's 1/8 is missing."""
     return 8 * in_32_bits()
 
 
 @gradient.mistake
 def only_exponentials() -> float:
-    """You compare e to the minus gap; the product of the two weights is close to that at 16, but not at 2."""
+    """You compare e to the minus gap. The product of the two weights is close to it at a gap of 16, but not at 2."""
     return exp(16 - 2) / 8
 
 
 @gradient.mistake
 def only_exponentials_without_chain_rule() -> float:
-    """Two things: e to the minus gap is no stand-in at a gap of 2, and the chain rule's 1/8 is missing."""
+    """Two mistakes: e to the minus gap is a poor approximation at a gap of 2, and the chain rule's 1/8 is missing."""
     return exp(16 - 2)
 
 
 @gradient.mistake
 def scores_compared() -> float:
-    """That is the ratio of the scores; the gradient changes almost exponentially with them."""
+    """This is the ratio of the scores; the gradient changes almost exponentially with them."""
     return 8.0
 
 
@@ -476,7 +476,7 @@ def sources_in_pieces(draw: Draw) -> Iterator[Inputs]:
 
 
 def merged(query: Tensor, keys: list[Tensor], values: list[Tensor], subtract: Callable) -> Tensor:
-    """The pieces' exponentials, each less what `subtract` finds in the scores of a piece and of all, added up."""
+    """Attention over joined pieces; `subtract` says what is taken off the scores of each before the exponential."""
     scores = [query @ key.T / sqrt(query.shape[-1]) for key in keys]
     grown = [(own - subtract(own, torch.cat(scores, -1))).exp() for own in scores]
     return torch.cat(grown, -1) @ torch.cat(values) / torch.cat(grown, -1).sum(-1, keepdim=True)
@@ -485,7 +485,7 @@ def merged(query: Tensor, keys: list[Tensor], values: list[Tensor], subtract: Ca
 def walked(
     query: Tensor, keys: list[Tensor], values: list[Tensor], rescale_sums: bool = True, rescale_mixture: bool = True
 ) -> Tensor:
-    """The online softmax, which may forget to rescale what it has so far."""
+    """The online softmax, which may forget to rescale its sums or its mixture."""
     top, total, mixed = torch.tensor(-torch.inf), torch.tensor(0.0), torch.tensor(0.0)
     for key, value in zip(keys, values, strict=True):
         scores = query @ key.T / sqrt(query.shape[-1])
@@ -500,7 +500,7 @@ def walked(
     difficulty=5,
     minutes=30,
     trains="the online softmax",
-    right="So a source of any length fits: this is how FlashAttention walks over the keys without storing the table.",
+    right="With this, a source of any length fits: FlashAttention does the same and never stores the attention matrix.",
     cases=sources_in_pieces,
     without=("cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "column_stack"),
 )
@@ -510,43 +510,43 @@ def pieces(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
 
 @pieces.mistake
 def averaged(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """You average the pieces' outputs, as if all pieces fitted equally well; each counts by its sum of exponentials."""
+    """You average the pieces' outputs equally; weight each piece by its sum of exponentials."""
     return torch.stack([scaled.reference(query, key, value) for key, value in zip(keys, values, strict=True)]).mean(0)
 
 
 @pieces.mistake
 def added(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """You add the pieces' outputs, and each of them is a finished mixture: the weights sum to the number of pieces."""
+    """You add finished mixtures, so your weights sum to the number of pieces instead of 1."""
     return torch.stack([scaled.reference(query, key, value) for key, value in zip(keys, values, strict=True)]).sum(0)
 
 
 @pieces.mistake
 def last_piece(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """Only the last piece is left in your result: each round overwrites what the rounds before have found."""
+    """Your result contains only the last piece, because each round overwrites the results of the earlier rounds."""
     return scaled.reference(query, keys[-1], values[-1])
 
 
 @pieces.mistake
 def no_largest(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """Right while scores are small; these are too large for an exponential in 32 bits. Subtract the largest first."""
+    """This is right for small scores, but the exponentials of these overflow in float32. Subtract the largest first."""
     return merged(query, keys, values, lambda own, all_of_them: 0.0)
 
 
 @pieces.mistake
 def own_largest(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """Each piece has subtracted a largest score of its own; bring them to a common one before you add."""
+    """Each piece has subtracted its own largest score; rescale them to a common one before you add."""
     return merged(query, keys, values, lambda own, all_of_them: own.amax(-1, keepdim=True))
 
 
 @pieces.mistake
 def one_for_all_queries(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """One largest score for all queries leaves nothing of a query whose scores lie far below: take one a row."""
+    """With one largest score for all queries, a query with much lower scores underflows to 0: take one per row."""
     return merged(query, keys, values, lambda own, all_of_them: all_of_them.max())
 
 
 @pieces.mistake
 def largest_from_zero(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """Your largest score begins at 0, and never becomes negative as it should here: begin at minus infinity."""
+    """Your largest score starts at 0, so it cannot become negative as it should here: start at minus infinity."""
     return merged(query, keys, values, lambda own, all_of_them: all_of_them.amax(-1, keepdim=True).clamp(min=0))
 
 
@@ -564,5 +564,5 @@ def mixture_not_rescaled(query: Tensor, keys: list[Tensor], values: list[Tensor]
 
 @pieces.mistake
 def undivided(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """The pieces come together rightly, and their scores are not divided by the root of the width."""
+    """The pieces are merged correctly, but the scores are not divided by the square root of the width."""
     return scaled.reference(query * sqrt(query.shape[-1]), torch.cat(keys), torch.cat(values))
