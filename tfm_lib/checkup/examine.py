@@ -7,11 +7,24 @@ from typing import Any
 
 from torch import nn
 
-from tfm_lib.checkup import attending, batches, decoding, gradients, learning, losses, outputs, padding, saving, sources
+from tfm_lib.checkup import (
+    attending,
+    batches,
+    decoding,
+    gradients,
+    learning,
+    losses,
+    outputs,
+    padding,
+    saving,
+    sharing,
+    sources,
+)
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Finding, Report
-from tfm_lib.checkup.subject import KINDS, NotExaminable, OutOfTime, Subject
+from tfm_lib.checkup.subject import KINDS, OutOfTime, Subject
+from tfm_lib.checkup.words import NotExaminable, Words
 
 Probe = Callable[[Subject], Iterator[Finding]]
 
@@ -23,7 +36,7 @@ PROBES: dict[str, list[Probe]] = {
     "batch": [batches.rows],
     "positions": [batches.positions, batches.lengths],
     "source": [sources.source],
-    "gradients": [gradients.gradients, gradients.sharing],
+    "gradients": [gradients.gradients, sharing.sharing],
     "loss": [losses.start, losses.labels],
     "learning": [learning.by_heart],
     "cache": [decoding.cache, decoding.generate],
@@ -37,7 +50,9 @@ def checkup(
     model: Callable[..., Any],
     *,
     vocab_size: int,
+    src_vocab_size: int | None = None,
     pad_id: int | None = None,
+    src_pad_id: int | None = None,
     start_id: int | None = None,
     eos_id: int | None = None,
     kind: str | None = None,
@@ -54,24 +69,29 @@ def checkup(
 
     model: (src, tgt) -> logits (B, T, V), or (tokens) -> logits; src (B, S), tgt and tokens (B, T) are ids, padded
     on the right. An nn.Module, or a function that refers to one by name; `module` names it where it can't be seen.
+    Other orders of axes and arguments, and masks as arguments, are found out by trying.
+    vocab_size, pad_id: of the target, and of the source where src_vocab_size and src_pad_id are not given.
     kind: "encoder-decoder", "decoder-only" or "encoder-only"; without it, it is found out where that is possible.
     encode: src -> state, whatever `decode` needs. decode: (new tokens (B, n), state) -> (logits (B, n, V), state);
     a decoder-only model's first state is None. They let the cache be examined.
-    loss: (src, tgt), or (tokens), whole rows from start to end sign, -> the scalar that is trained on.
-    generate: src, or the beginning of a text, -> ids (B, n) or candidates (B, beams, n).
+    loss: (src, tgt), or (tokens), whole rows from start to end token, or (logits, labels) -> what is trained on.
+    generate: src, or the beginning of a text, -> ids (B, n), candidates (B, beams, n) or strings.
     parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
     time_limit: seconds after which no new question is asked.
     """
-    report, special = Report(), (pad_id, start_id, eos_id)
+    report, special = Report(), {"pad_id": pad_id, "start_id": start_id, "eos_id": eos_id}
     with _undisturbed(report, time_limit):
         chosen = _chosen(parts)
-        _check(model, vocab_size, special, kind)
+        sizes = vocab_size if src_vocab_size is None else src_vocab_size, vocab_size
+        pads = pad_id if src_pad_id is None else src_pad_id, pad_id
+        _check(model, sizes, special, pads[0], kind)
         module = find_modules(model) if module is None else module
+        words = [Words(size, {*special.values(), pad}, pad) for size, pad in zip(sizes, pads, strict=True)]
         with borrowed(module):
-            subject = Subject(model, module, vocab_size, special, kind, time_limit)
+            subject = Subject(model, module, (words[0], words[1]), kind, time_limit)
+            subject.start_id, subject.eos_id, subject.quick = start_id, eos_id, quick
             subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
-            subject.quick = quick
-            _examine(subject, chosen, report)
+            _examine(subject, chosen, report, src_vocab_size is not None)
             report.kind = subject.kind or "one-sided"
             report.not_given = _not_given(subject)
     return report
@@ -109,21 +129,23 @@ def _chosen(parts: Any) -> list[str]:
     return [name for name in PARTS if name in names]
 
 
-def _check(model: Any, vocab_size: Any, special: tuple[Any, ...], kind: Any) -> None:
+def _check(model: Any, sizes: tuple[Any, Any], special: dict[str, Any], src_pad_id: Any, kind: Any) -> None:
     if not callable(model):
         raise NotExaminable(f"a {type(model).__name__} can't be called; give the model or a function of ids")
-    if not isinstance(vocab_size, int) or vocab_size < 1:
-        raise NotExaminable(f"vocab_size must be a whole number from 1 on, got {vocab_size!r}")
-    for name, value in zip(("pad_id", "start_id", "eos_id"), special, strict=True):
-        if value is not None and not (isinstance(value, int) and 0 <= value < vocab_size):
-            raise NotExaminable(f"{name} must be an id of the vocabulary, 0..{vocab_size - 1}, got {value!r}")
+    for name, size in zip(("src_vocab_size", "vocab_size"), sizes, strict=True):
+        if not isinstance(size, int) or size < 1:
+            raise NotExaminable(f"{name} must be a whole number from 1 on, got {size!r}")
+    for name, value in (*special.items(), ("src_pad_id", src_pad_id)):
+        size = sizes[name != "src_pad_id"]
+        if value is not None and not (isinstance(value, int) and 0 <= value < size):
+            raise NotExaminable(f"{name} must be an id of the vocabulary, 0..{size - 1}, got {value!r}")
     if kind is not None and kind not in KINDS:
         raise NotExaminable(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
 
 
-def _examine(subject: Subject, chosen: list[str], report: Report) -> None:
+def _examine(subject: Subject, chosen: list[str], report: Report, src_size_given: bool) -> None:
     with subject.mode(training=False):
-        found, go_on = outputs.first_look(subject)
+        found, go_on = outputs.first_look(subject, src_size_given)
         report.add(found)
         if not go_on:
             report.tried.append("shapes")

@@ -5,25 +5,38 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from tfm_lib.checkup.conventions import learn_sides, learn_vocabularies
+from tfm_lib.checkup.masks import learn_masks
 from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, NotExaminable, Subject
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.words import NotExaminable
 
 
-def first_look(subject: Subject) -> tuple[list[Finding], bool]:
+def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Finding], bool]:
     """Learn its conventions; what was found, and whether anything else can be asked."""
+    masks = learn_sides(subject)
+    sizes = learn_vocabularies(subject, src_size_given)
     try:
-        subject.learn_conventions()
+        hides = learn_masks(subject, masks)
     except NotExaminable:
         shape = subject.shape
-        if len(shape) == 3 and shape[0] == 2:
+        if len(shape) == 3 and shape[0] == 2 and subject.vocab_size not in shape:
             seen = f"the last axis of its output, {shape}, is {shape[-1]}, and vocab_size is {subject.vocab_size}."
             return [Finding.of("shapes.not_vocab", seen)], False
         if hint := list(_what_goes_through(subject)):
             return hint, False
         raise
     found = []
-    if subject.order != (0, 1, 2):
+    if sizes:
+        found.append(Finding.of("shapes.vocabularies", sizes))
+    if hides:
+        found.append(Finding.of("shapes.masks", hides))
+    if subject.time_first:
+        found.append(Finding.of("shapes.time_first", "it takes ids of shape (T, B), and fails or mixes texts with (B, T)."))
+    if subject.swapped:
+        found.append(Finding.of("shapes.swapped", "its first argument is the target and its second the source."))
+    if subject.order != (1 if subject.time_first else 0, 0 if subject.time_first else 1, 2):
         names = ", ".join("BTV"[subject.order.index(axis)] for axis in range(3))
         found.append(Finding.of("shapes.axes", f"its output is laid out as ({names})."))
     if subject.flat:
@@ -35,12 +48,12 @@ def first_look(subject: Subject) -> tuple[list[Finding], bool]:
 
 def _what_goes_through(subject: Subject) -> Iterator[Finding]:
     """Why two ordinary texts failed, if something less ordinary does not fail."""
-    tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2)
-    square = [subject.ids(TARGET, TARGET)] * 2
+    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2)
+    square = [subject.tgt.ids(TARGET, TARGET), subject.src.ids(TARGET, TARGET)]
     tries = [("batch.axes", square, f"{TARGET} rows of {TARGET} tokens on both sides went through")]
-    if subject.pad_id is not None:
+    if subject.src.pad_id is not None:
         padded = src.clone()
-        padded[:, -3:] = subject.pad_id
+        padded[:, -3:] = subject.src.pad_id
         tries.append(("padding.inverted", [tgt, padded], "a source that ends in padding went through"))
     for code, ids, seen in tries if subject.two else []:
         try:
@@ -55,7 +68,7 @@ def shapes(subject: Subject) -> Iterator[Finding]:
     """Single texts, single tokens, other lengths."""
     for rows, length, source in ((1, TARGET, SOURCE), (3, 1, SOURCE), (1, 1, 1), (2, 4, 3), (3, 3, 11), (2, 11, 4)):
         try:
-            subject(subject.ids(length, rows), subject.ids(source, rows, seed=3))
+            subject(subject.tgt.ids(length, rows), subject.src.ids(source, rows, seed=3))
         except Exception as error:
             code = "shapes.single" if rows == 1 or length == 1 else "shapes.length"
             ids = f"tgt {(rows, length)}" + (f" and src {(rows, source)}" if subject.two else "")
@@ -64,12 +77,14 @@ def shapes(subject: Subject) -> Iterator[Finding]:
 
 def values(subject: Subject) -> Iterator[Finding]:
     """Logits, probabilities or their logarithms; NaN; answers that change from call to call."""
-    tgt = subject.ids(TARGET, 2)
+    tgt = subject.tgt.ids(TARGET, 2)
     out = subject(tgt)
     if out.isnan().any() or out.isinf().all(-1).any():
         yield Finding.of("output.nan", f"two rows of {TARGET} ordinary tokens gave {int(out.isnan().sum())} NaN.")
         return
-    yield from _scale(out)
+    for finding in _scale(out):
+        subject.log_probabilities = finding.code == "output.log_probabilities"
+        yield finding
     if spread(out - out.mean((0, 1))) < 1e-5 * spread(out):
         yield Finding.of("output.constant", "all positions of two different texts got the same scores.")
     if subject.apart(out, subject(tgt, seed=12345)):
