@@ -1,18 +1,17 @@
 """Writing: a cache must change nothing, and what is generated must not depend on its company."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.given import writer
+from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.steps import steps
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 from tfm_lib.checkup.watch import AttentionWatch
-
-Write = Callable[[Tensor], list[Any]]
 
 
 def cache(subject: Subject) -> Iterator[Finding]:
@@ -72,14 +71,15 @@ def _stuck(subject: Subject, src: Tensor) -> bool:
 
 
 def generate(subject: Subject) -> Iterator[Finding]:
-    """Write for texts in a batch, and for each of them alone; with texts of other lengths beside it."""
+    """Write for texts in a batch, and for each of them alone; after other texts, and beside longer ones."""
     if subject.generate is None:
         return
     write, single = writer(subject)
     src = subject.src.ids(5, 3, seed=6)
     subject.set_mode(training=True)
     try:
-        _written(write, src)
+        with AttentionWatch() as training:
+            _written(write, src)
     except Exception as error:
         yield Finding.of("generate.fails", f"for three texts of 5 tokens it raised {short(error)}.")
         return
@@ -90,21 +90,38 @@ def generate(subject: Subject) -> Iterator[Finding]:
         yield Finding.of("generate.single", "three texts at once failed, and each of them alone went through.")
     with AttentionWatch() as watch:
         many = _written(write, src)
-    if watch.dice - {0.0, 1.0}:
-        kept = f"{100 * max(watch.dice):.0f} % of the numbers are kept"
-        yield Finding.of("generate.dropout", f"in eval mode, dropout works while it writes: {kept}.")
+    if watch.drops:
+        yield Finding.of("generate.dropout", "in eval mode, dropout works while it writes.")
         return
+    if training.drops:
+        yield Finding.of("generate.training", "in training mode, dropout works while it writes.")
     if many != _written(write, src, seed=1):
         yield Finding.of("generate.dice", "in eval mode, it writes another text for the same source the next time.")
         return
     if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
         yield Finding.of("generate.copies", f"all {len(many[0])} candidates of each of three texts are equal.")
+    if stale := _stale(subject, write):
+        yield Finding.of("generate.stale", f"a second text, written after three others, {stale}.")
+        return
+    yield from steps(subject, write)
     yield from _company(subject, write, src, many)
     for row in many:
         if row and isinstance(row[0], int) and subject.eos_id in row[1:]:
             rest = row[row.index(subject.eos_id, 1) + 1 :]
             if any(token not in (subject.pad_id, subject.eos_id) for token in rest):
                 yield Finding.of("generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}.")
+
+
+def _stale(subject: Subject, write: Write) -> str:
+    """What happens to a text that is written after others, if it is not what is written of it alone."""
+    try:
+        alone = _written(write, subject.src.ids(4, 1, seed=7))
+        with subject.remembering():
+            _written(write, subject.src.ids(5, 3, seed=6))
+            after = _written(write, subject.src.ids(4, 1, seed=7))
+    except Exception as error:
+        return f"raised {short(error)}"
+    return "is another than alone" * (alone != after)
 
 
 def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Finding]:
@@ -122,8 +139,7 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
 
 def _written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:
     torch.manual_seed(seed)
-    with torch.no_grad():
-        return write(src)
+    return write(src)
 
 
 def _cut(subject: Subject, row: list[Any]) -> list[Any]:

@@ -30,7 +30,7 @@ Probe = Callable[[Subject], Iterator[Finding]]
 
 # In the order in which they are asked: what comes first explains what comes later.
 PROBES: dict[str, list[Probe]] = {
-    "shapes": [outputs.shapes, outputs.values],
+    "shapes": [outputs.shapes, outputs.values, outputs.memory],
     "causality": [attending.causality],
     "padding": [padding.padding],
     "batch": [batches.rows],

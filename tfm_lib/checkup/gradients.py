@@ -10,7 +10,7 @@ from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import called
+from tfm_lib.checkup.watch import called, reads
 
 
 class Reached(NamedTuple):
@@ -60,9 +60,9 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
             with called() as calls:
                 out = subject(tgt, src, grad=True)
             names = {id(p): name for name, p in weights.items()}
-            for part, args in calls:
+            for part, args, _ in calls:
                 reached.ran.add(id(part))
-                if isinstance(part, nn.Embedding) and args and isinstance(args[0], Tensor) and id(part.weight) in names:
+                if isinstance(part, nn.Embedding) and id(part.weight) in names and reads(args, tgt, src):
                     reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
             loss = own_loss(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
@@ -92,7 +92,7 @@ def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Fin
     for name in sorted(reached.dead()):
         path, _, _ = name.rpartition(".")
         part = module.get_submodule(path)
-        table = isinstance(part, nn.Embedding) and part.num_embeddings in (subject.src.size, subject.tgt.size)
+        table = isinstance(part, nn.Embedding)
         in_layer = any(word.isdigit() for word in path.split("."))
         unused = path and id(part) not in reached.ran and not table and not in_layer
         (spare if unused else cut).append(name)
@@ -140,19 +140,14 @@ def _frozen(subject: Subject, module: nn.Module) -> Iterator[Finding]:
     weights = list(module.parameters())
     if sum(p.requires_grad for p in weights) <= len(weights) / 2:
         return  # most of it is frozen, so that is meant
+    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE)
     with called() as calls:
-        subject(subject.tgt.ids(TARGET), subject.src.ids(SOURCE))
-    read = {id(part.weight) for part, args in calls if isinstance(part, nn.Embedding) and _are_words(subject, args)}
+        subject(tgt, src)
+    read = {id(part.weight) for part, args, _ in calls if isinstance(part, nn.Embedding) and reads(args, tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
             yield Finding.of("gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False.")
             return
-
-
-def _are_words(subject: Subject, args: tuple[Tensor, ...]) -> bool:
-    """Whether these are the ids of a text, rather than positions."""
-    ids = sorted(args[0].flatten().tolist()) if args and isinstance(args[0], Tensor) else []
-    return ids in (sorted(subject.tgt.ids(TARGET)[0].tolist()), sorted(subject.src.ids(SOURCE)[0].tolist()))
 
 
 def _fresh(subject: Subject, module: nn.Module) -> Iterator[Finding]:
@@ -162,7 +157,7 @@ def _fresh(subject: Subject, module: nn.Module) -> Iterator[Finding]:
     for _ in range(2):
         with called() as calls:
             subject(subject.tgt.ids(TARGET))
-        runs.append([part for part, _ in calls if id(part) not in known and any(True for _ in part.parameters())])
+        runs.append([part for part, *_ in calls if id(part) not in known and any(True for _ in part.parameters())])
     if runs[0] and not {id(part) for part in runs[0]} & {id(part) for part in runs[1]}:
         names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
         yield Finding.of("gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}.")

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
+from tfm_lib.checkup.measures import spread
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import OutOfTime, Subject
+from tfm_lib.checkup.subject import TARGET, OutOfTime, Subject
 from tfm_lib.checkup.writing import Pairs, writing
 
 PAIRS, LENGTH, STEPS = 10, 5, 150
@@ -32,9 +33,30 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
             if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
                 yield from writing(subject, pairs)
                 return
+    yield from _reasons(subject)
     seen = f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
     seen = f"{seen} of {PAIRS} pairs are right; the loss went from {first:.2f} to {last:.2f}."
     yield Finding.of("learning.stuck", seen)
+
+
+def _reasons(subject: Subject) -> Iterator[Finding]:
+    """Why it may be stuck: norms that make all alike, layers that pass nothing on."""
+    steps, _ = subject.trace(subject.tgt.ids(TARGET, 2))
+    for step in steps:
+        if "norm" in type(step.part).__name__.lower() and step.inputs and step.inputs[0].shape == step.output.shape:
+            before, after = (spread(x - x.mean((0, 1))) for x in (step.inputs[0], step.output))
+            if after < 1e-3 * min(before, 1):
+                yield Finding.of("norm.flat", f"{step} makes {after:.1g} of a spread of {before:.2g}.")
+                return
+    likeness = {
+        str(step): float(F.cosine_similarity(step.inputs[0], step.output, -1).mean())
+        for step in steps
+        if step.name.split(".")[-1].isdigit() and step.inputs and step.inputs[0].shape == step.output.shape
+        and any(True for _ in step.part.children())
+    }  # fmt: skip
+    if likeness and max(likeness.values()) < 0.2:
+        most = f"at most {max(likeness.values()):.2f} for any of {len(likeness)} layers"
+        yield Finding.of("residual.none", f"the cosine of a layer's output and its input is {most}.")
 
 
 def _pairs(subject: Subject) -> Pairs:
@@ -59,6 +81,8 @@ def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> 
     labels, asked = (x.to(subject.device) for x in (pairs.tgt[:, 1:], pairs.asked))
     weights = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
+    # What is to be written must be sure, too: a search weighs every text that is left.
+    sure = 0.3 * math.log(subject.vocab_size) if subject.generate is None else 0.05
     first, loss, right, began = 0.0, torch.zeros(()), 0.0, time.monotonic()
     for step in range(STEPS):
         logits = subject(inputs, pairs.src, grad=True)
@@ -67,7 +91,7 @@ def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> 
             break
         first = first if step else float(loss)
         right = float((logits.argmax(-1) == labels)[asked].float().mean())
-        if right >= 0.95 and float(loss) < 0.3 * math.log(subject.vocab_size):
+        if right >= 0.95 and float(loss) < sure:
             break
         if step == 2 and (time.monotonic() - began) * STEPS / 6 > subject.seconds_left:
             raise OutOfTime  # not even a half of the steps can be made

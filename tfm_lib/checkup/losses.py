@@ -1,7 +1,7 @@
 """The loss: where it starts, and which labels it asks for."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -54,38 +54,41 @@ def start(subject: Subject) -> Iterator[Finding]:
 
 def labels(subject: Subject) -> Iterator[Finding]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
-    if subject.loss is None or subject.kind == "encoder-only":
+    loss = text_loss(subject)
+    if loss is None or subject.kind == "encoder-only":
         return
     tgt, src = _rows(subject), subject.src.ids(SOURCE, 2, seed=3)
     seen = f"loss of two rows of {LENGTH} tokens"
     try:
-        heard = listened(subject, tgt, src)
+        heard = listened(subject, loss, tgt, src)
     except Exception as error:
         yield Finding.of("loss.fails", f"{seen} raised {short(error)}.")
         return
     if not bool(torch.isfinite(heard.loss).all()) or heard.loss.numel() != 1:
         yield Finding.of("loss.fails", f"{seen} is {heard.loss.tolist()}.")
     elif heard.gradient is not None:
+        if subject.changed_labels:
+            yield Finding.of("loss.changes_labels", "labels that were -100 for padding are other numbers after its call.")
+        heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
+        assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12
         found = list(_judged(subject, tgt, heard.inputs, heard.gradient.argmin(-1), asked))
         if found and not list(_judged(subject, tgt, heard.inputs, heard.gradient.argmax(-1), asked)):
             yield Finding.of("loss.sign", "the gradient pushes the next token down, and all others up.")
             return
-        yield from found
-        if not found:
-            yield from _priced(subject, tgt, src, heard, asked)
+        yield from found or _priced(subject, loss, tgt, src, heard.gradient, asked)
 
 
-def _priced(subject: Subject, tgt: Tensor, src: Tensor, heard: Heard, asked: Tensor) -> Iterator[Finding]:
+def _priced(
+    subject: Subject, loss: Callable[..., Tensor], tgt: Tensor, src: Tensor, gradient: Tensor, asked: Tensor
+) -> Iterator[Finding]:
     """What the loss says of logits that are known: of a blind guess, and of the right words, ever surer."""
-    assert heard.gradient is not None
-    right = heard.gradient.argmin(-1, keepdim=True)
-    others = heard.gradient.scatter(-1, right, 0)[asked]
-    if not subject.log_probabilities and float(others.abs().max()) < 1e-12:
+    right = gradient.argmin(-1, keepdim=True)
+    if subject.scale is None and float(gradient.scatter(-1, right, 0)[asked].abs().max()) < 1e-12:
         yield Finding.of("loss.no_softmax", "its gradient lifts the right words, and pushes no other word down.")
         return
-    sure = torch.zeros_like(heard.gradient).scatter(-1, right, 1)
-    costs = [float(listened(subject, tgt, src, put=scale * sure).loss) for scale in (0, 1, 2, 4, 8, 16)]
+    sure = torch.zeros_like(gradient).scatter(-1, right, 1)
+    costs = [float(listened(subject, loss, tgt, src, put=scale * sure).loss) for scale in (0, 1, 2, 4, 8, 16)]
     blind, best = costs[0], min(costs[1:])
     if best < -1e-3 * abs(blind):
         yield Finding.of("loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0.")
@@ -108,7 +111,9 @@ def _rows(subject: Subject) -> Tensor:
     return tgt
 
 
-def listened(subject: Subject, tgt: Tensor, src: Tensor, put: Tensor | None = None) -> Heard:
+def listened(
+    subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
+) -> Heard:
     """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
     outputs: list[Tensor] = []
     inputs: list[Tensor] = []
@@ -118,7 +123,7 @@ def listened(subject: Subject, tgt: Tensor, src: Tensor, put: Tensor | None = No
             out = scores(output, subject.vocab_size)
             if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
                 if put is not None and turned.shape == put.shape:
-                    turned.data.copy_(put.log_softmax(-1) if subject.log_probabilities else put)
+                    turned.data.copy_(subject.scale(put) if subject.scale else put)
                 out.retain_grad()
                 outputs.append(out)
 
@@ -130,9 +135,8 @@ def listened(subject: Subject, tgt: Tensor, src: Tensor, put: Tensor | None = No
     try:
         torch.manual_seed(0)
         with torch.enable_grad():
-            loss = text_loss(subject)(*((src, tgt) if subject.two else (tgt,)))
-            if put is None:
-                loss.sum().backward()
+            loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
+            loss.sum().backward()
     finally:
         for handle in handles:
             handle.remove()

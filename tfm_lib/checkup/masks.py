@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
+from tfm_lib.checkup.hidden import hidden_ids
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import AttentionWatch
 from tfm_lib.checkup.words import NotExaminable
 
 KINDS = {
@@ -63,7 +65,7 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must:
         learn_layout(subject)
         learn_axis(subject)
-    if not must and (not any(roles.values()) or _whole(subject) or not _shows_all(subject)):
+    if not must and (not any(roles.values()) or _whole(subject) or _hides_something(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
     for form in map(Form._make, product(KINDS, OF_PADDING, OF_TIME)):
@@ -104,12 +106,13 @@ def _whole(subject: Subject) -> bool:
     return len(hides := _hides(subject)) > 0 and all(hides)
 
 
-def _shows_all(subject: Subject) -> bool:
-    """Whether the first place sees the last one, or nothing is wrong there: a mask that is there, and wrong, is its own."""
-    tgt = subject.tgt.ids(TARGET, 2)
-    out, other = subject(tgt), subject(subject.tgt.changed(tgt, -1))
-    moved = gap(out, other)[:, :-1] > subject.leak * spread(out)
-    return not bool(moved.any()) or bool(moved[:, 0].all())
+def _hides_something(subject: Subject) -> bool:
+    """Whether it has masks of its own, right or wrong: tokens that it hides, or weights of attention that are 0."""
+    if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
+        return True
+    with AttentionWatch() as watch:
+        subject(subject.tgt.ids(TARGET, 2), grad=True)
+    return any(bool((w == 0).any()) for w in watch.weights if w.shape[-2:] == (TARGET, TARGET))
 
 
 def _hides(subject: Subject) -> tuple[bool, ...]:

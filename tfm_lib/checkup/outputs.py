@@ -27,7 +27,10 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Finding], b
         if hint := list(_what_goes_through(subject)):
             return hint, False
         raise
-    found = []
+    out, found = subject(subject.tgt.ids(TARGET, 2)), []
+    for finding in _scale(out):
+        logs = finding.code == "output.log_probabilities"
+        subject.scale = (lambda logits: logits.log_softmax(-1)) if logs else (lambda logits: logits.softmax(-1))
     if sizes:
         found.append(Finding.of("shapes.vocabularies", sizes))
     if hides:
@@ -82,17 +85,46 @@ def values(subject: Subject) -> Iterator[Finding]:
     if out.isnan().any() or out.isinf().all(-1).any():
         yield Finding.of("output.nan", f"two rows of {TARGET} ordinary tokens gave {int(out.isnan().sum())} NaN.")
         return
-    for finding in _scale(out):
-        subject.log_probabilities = finding.code == "output.log_probabilities"
-        yield finding
+    if found := list(_scale(out)):
+        yield from found
+    elif any(_sums_to_1(part, axis) for part in (out, out.exp()) for axis in (0, 1)):
+        yield Finding.of("output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens.")
     if spread(out - out.mean((0, 1))) < 1e-5 * spread(out):
         yield Finding.of("output.constant", "all positions of two different texts got the same scores.")
     if subject.apart(out, subject(tgt, seed=12345)):
         yield Finding.of("dropout.eval", "in eval mode, two calls with the same ids gave different scores.")
 
 
+def _sums_to_1(out: Tensor, axis: int) -> bool:
+    return out.shape[axis] > 1 and bool((out >= 0).all()) and torch.allclose(out.sum(axis), torch.ones(()).to(out), atol=1e-3)
+
+
 def _scale(out: Tensor) -> Iterator[Finding]:
-    if bool((out >= 0).all()) and torch.allclose(out.sum(-1), torch.ones(()), atol=1e-3):
+    if _sums_to_1(out, -1):
         yield Finding.of("output.probabilities", "the scores of each position are positive and sum to 1.")
-    elif bool((out <= 1e-4).all()) and torch.allclose(out.logsumexp(-1), torch.zeros(()), atol=1e-3):
+    elif bool((out <= 1e-4).all()) and _sums_to_1(out.exp(), -1):
         yield Finding.of("output.log_probabilities", "e to the power of the scores sums to 1 at each position.")
+
+
+def memory(subject: Subject) -> Iterator[Finding]:
+    """Ask one thing after another, and the second one afresh: what came before must not be remembered."""
+    asked = {
+        "a source without padding": (subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)),
+        "other texts": (subject.tgt.ids(TARGET, 2, seed=1), subject.src.ids(SOURCE, 2, seed=4)),
+        "longer texts": (subject.tgt.ids(TARGET + 3, 2), subject.src.ids(SOURCE + 3, 2, seed=3)),
+    }
+    src = subject.src.ids(SOURCE, 2, seed=3)
+    if subject.src.pad_id is not None:
+        src[1, -4:] = subject.src.pad_id
+    tgt = subject.tgt.ids(TARGET, 2, seed=5)
+    afresh = subject(tgt, src)
+    for what, before in asked.items():
+        with subject.remembering():
+            try:
+                subject(*before)
+                kept = subject.apart(afresh, subject(tgt, src))
+            except Exception:
+                kept = True
+        if kept:
+            yield Finding.of("state.kept", f"after {what}, the same texts get other scores than in a first call.")
+            return

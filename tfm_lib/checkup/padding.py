@@ -107,7 +107,17 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
-    return "padding.query_rows" if _query_rows(subject, padded) else code, name
+    if _query_rows(subject, padded):
+        return "padding.query_rows", name
+    return "padding.length" if _all_hidden(subject, padded) else code, name
+
+
+def _all_hidden(subject: Subject, padded: Tensor) -> bool:
+    """Whether no weight of attention, of those of words, lies on padding."""
+    with AttentionWatch() as watch:
+        subject(*_inputs(subject, padded), grad=True)
+    seen = [w[..., :WORDS, WORDS:] if w.shape[-2] == SOURCE else w[..., WORDS:] for w in watch.weights if w.shape[-1] == SOURCE]
+    return bool(seen) and all(bool((w < 1e-6).all()) for w in seen)
 
 
 def _query_rows(subject: Subject, padded: Tensor) -> bool:

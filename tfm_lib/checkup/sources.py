@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.attending import DRAWS
+from tfm_lib.checkup.hidden import hidden_ids
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
@@ -27,7 +28,7 @@ def source(subject: Subject) -> Iterator[Finding]:
         yield Finding.of("source.partial", f"of {SOURCE} words, those at {dead} have no effect.")
     else:
         yield from _one_way(subject)
-        yield from _signs(subject)
+        yield from _hidden(subject)
 
 
 def _moved(subject: Subject, draw: int = 0, threshold: float | None = None) -> Tensor:
@@ -39,24 +40,14 @@ def _moved(subject: Subject, draw: int = 0, threshold: float | None = None) -> T
     return torch.stack(words)
 
 
-def _signs(subject: Subject) -> Iterator[Finding]:
-    """Whether a start or an end token is hidden as padding is: whether padding in its place would change nothing."""
-    if subject.src.pad_id is None or subject.pad_id is None:
-        return
-    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=3)
-    for name, sign in {"start_id": subject.start_id, "eos_id": subject.eos_id}.items():
-        ends = [x.clone() for x in (src, src, tgt, tgt)]
-        if sign is None or sign in (subject.src.pad_id, subject.pad_id) or sign >= subject.src.size:
-            continue
-        ends[0][:, -1], ends[1][:, -1], ends[2][:, 0], ends[3][:, 0] = sign, subject.src.pad_id, sign, subject.pad_id
-        with subject.exact():
-            of_source = gap(subject(tgt, ends[0]), subject(tgt, ends[1]))
-            of_target = gap(subject(ends[2], src), subject(ends[3], src))[:, 1:]
-        for side, moved in {"source": of_source, "target": of_target}.items():
-            if not moved.any():
-                seen = f"{name} {sign} in the {side} is hidden: with padding in its place the scores are the same."
-                yield Finding.of("padding.hides_signs", seen)
-                return
+def _hidden(subject: Subject) -> Iterator[Finding]:
+    """Tokens that are hidden as padding is, though they are none: no score depends on the vector of such a token."""
+    for side, pads in {"source": subject.src.pad_id, "target": subject.pad_id}.items():
+        hidden = [i for i in hidden_ids(subject, side) if i != pads]
+        if hidden:
+            seen = f"in the {side}, no other position depends on the vectors of the tokens {hidden[:6]}."
+            yield Finding.of("padding.hides_words", seen)
+            return
 
 
 def _one_way(subject: Subject) -> Iterator[Finding]:

@@ -39,7 +39,10 @@ class Subject:
     loss: Call | None = None
     generate: Call | None = None
     quick = False
-    log_probabilities = False  # its scores are logarithms of probabilities
+    writes: tuple[Callable[[Tensor], list[Any]], bool] | None = None  # how `generate` is called, see `writer`
+    changed_labels = False  # its loss has written into the labels that it was given
+    remembers = False  # what a module keeps from one call is there in the next
+    scale: Callable[[Tensor], Tensor] | None = None  # what makes its scores of logits, where they are none
 
     def __init__(
         self, model: Call, module: nn.Module | None, words: tuple[Words, Words], kind: str | None, limit: float
@@ -52,6 +55,7 @@ class Subject:
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
         self.two, self.kind = kind in (None, "encoder-decoder"), kind or ""
+        self.own = [(vars(part), set(vars(part))) for part in self.parts]  # their attributes at the beginning
         weights = [] if module is None else list(module.parameters())
         half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
         self.leak, self.silence = (0.1, 1e-3) if half else (1e-4, 1e-7)  # relative to how far logits spread
@@ -110,10 +114,27 @@ class Subject:
                 swap(self.module, lambda x: x.float() if x.is_floating_point() else x.clone())
             yield
 
+    def forget(self) -> None:
+        """Drop what modules have kept from earlier calls, unless they are to remember: each question stands alone."""
+        for attributes, names in () if self.remembers else self.own:
+            for name in set(attributes) - names:
+                del attributes[name]
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """From a fresh beginning on, what is kept from one call is there in the next."""
+        self.forget()
+        self.remembers = True
+        try:
+            yield
+        finally:
+            self.remembers = False
+
     def raw(self, tgt: Tensor, src: Tensor | None = None, seed: int = 0) -> Any:
         """What the model returns; its random numbers are the same at every call with this seed."""
         if self.seconds_left < 0:
             raise OutOfTime
+        self.forget()
         torch.manual_seed(seed)
         tgt = tgt.to(self.device)
         if self.by_name and not self.two:

@@ -47,14 +47,20 @@ def traced(module: nn.Module | None) -> Iterator[list[Step]]:
 
 
 @contextmanager
-def called() -> Iterator[list[tuple[nn.Module, Any]]]:
-    """Collects every module that runs inside, registered or not, with what it was given."""
-    calls: list[tuple[nn.Module, Any]] = []
-    handle = register_module_forward_hook(lambda part, args, output: calls.append((part, args)))
+def called() -> Iterator[list[tuple[nn.Module, Any, Any]]]:
+    """Collects every module that runs inside, registered or not, with what it was given and what it returned."""
+    calls: list[tuple[nn.Module, Any, Any]] = []
+    handle = register_module_forward_hook(lambda part, args, output: calls.append((part, args, output)))
     try:
         yield calls
     finally:
         handle.remove()
+
+
+def reads(args: Any, *texts: Tensor) -> bool:
+    """Whether a module was given the ids of one of these texts, in whatever layout."""
+    ids = args[0].flatten().sort()[0].tolist() if args and isinstance(args[0], Tensor) else []
+    return any(ids == text.flatten().sort()[0].tolist() for text in texts)
 
 
 def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
@@ -96,7 +102,7 @@ class AttentionWatch(TorchDispatchMode):
         super().__init__()
         self.weights: list[Tensor] = []
         self.axes: list[tuple[tuple[int, ...], int]] = []  # each softmax: the shape of its scores, and over which axis
-        self.dice: set[float] = set()  # the shares that each dropout keeps
+        self.drops = False  # whether any dropout was at work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -113,8 +119,6 @@ class AttentionWatch(TorchDispatchMode):
             if len(args) > 4 and args[4]:
                 scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
             self.weights.append((scores if mask is None else scores + mask).softmax(-1))
-        elif name == "bernoulli_" and len(args) > 1 and isinstance(args[1], float):
-            self.dice.add(args[1])
-        elif name == "native_dropout":
-            self.dice.add(1 - args[1])
+        elif name == "native_dropout" or (name == "bernoulli_" and args[1:] and args[1] not in (0, 1)):
+            self.drops = True
         return out
