@@ -64,15 +64,15 @@ def causality(subject: Subject) -> Iterator[Finding]:
         yield from _named(subject, tgt, future, past, turned)
 
 
-def _named(
-    subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Finding | None
-) -> Iterator[Finding]:
+def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Finding | None) -> Iterator[Finding]:
     full, length = torch.ones_like(future), len(future)
     if future.any() and turned:
         yield turned
     squares = _squares(subject, tgt)
     if any(bool(w.tril(-1).any()) and not bool(w.diagonal(0, -2, -1)[..., 1:].any()) for w in squares):
-        yield Finding.of("causality.hides_itself", f"of {length} tokens, each attends to earlier ones, and not to itself.")
+        yield Finding.of(
+            "causality.hides_itself", f"of {length} tokens, each attends to earlier ones, and not to itself."
+        )
     if future.any():
         where, part = _leaking(subject, tgt, future)
         seen = f"of {length} tokens, {_first(future)}."

@@ -66,7 +66,8 @@ def learn_layout(subject: Subject) -> None:
     src, tgt = subject.src.ids(SOURCE, BATCH, seed=7), subject.tgt.ids(length, BATCH)
     asked = f"ids of shape {f'{(BATCH, SOURCE)} and ' * subject.two}{(BATCH, length)}"
     failed: Exception | None = None
-    for subject.time_first in (False, True) if subject.two else (False,):
+    for turned in (False, True) if subject.two else (False,):
+        subject.time_first = turned
         try:
             with torch.no_grad():
                 out = scores(subject.raw(tgt, src), subject.vocab_size)
@@ -79,27 +80,27 @@ def learn_layout(subject: Subject) -> None:
         subject.shape = subject.shape or tuple(out.shape)
     subject.time_first = False
     if not subject.shape:
-        fix = (
-            "give a function that takes such ids and returns logits, or kind= if it takes another number of inputs"
-        )
+        fix = "give a function that takes such ids and returns logits, or kind= if it takes another number of inputs"
         if isinstance(failed, IndexError):
             known(subject, length)
         raise NotExaminable(f"given {asked}, it raised {short(failed)}; {fix}") from None  # type: ignore[arg-type]
     right = f"where ({BATCH}, {length}, vocab_size={subject.vocab_size}) is wanted"
     fix = "return the logits of every position, or correct vocab_size"
     if subject.two and subject.shape == (BATCH, SOURCE, subject.vocab_size):
-        fix = "if it takes the target first, give lambda src, tgt: model(tgt, src); else it returns a row per source word"
+        fix = (
+            "if it takes the target first, give lambda src, tgt: model(tgt, src); else it returns a row per source word"
+        )
     raise NotExaminable(f"given {asked}, it returned shape {subject.shape}, {right}; {fix}")
 
 
 def known(subject: Subject, length: int) -> None:
     """Raise NotExaminable where its embeddings don't know the last ids."""
-    last = [words.ordinary[-1:].expand(BATCH, length) for words in (subject.tgt, subject.src)]
+    tgt, src = (words.ordinary[-1:].expand(BATCH, length) for words in (subject.tgt, subject.src))
     try:
         with torch.no_grad():
-            subject.raw(*last)
+            subject.raw(tgt, src)
     except Exception as error:
-        asked = f"ids of shape {tuple(last[0].shape)} from 0 to {subject.vocab_size - 1}"
+        asked = f"ids of shape {tuple(tgt.shape)} from 0 to {subject.vocab_size - 1}"
         fix = "an embedding seems to have fewer rows: correct vocab_size, or the embedding"
         if subject.two:
             fix += "; a source with a vocabulary of its own is told by src_vocab_size="

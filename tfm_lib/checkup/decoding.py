@@ -134,7 +134,9 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
         mixed = _written(write, subject.src.mixed(lengths, seed=6))
         alone = [_written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
-            yield Finding.of("generate.padding", "a text gets another summary alone than beside longer ones, with padding.")
+            yield Finding.of(
+                "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
+            )
 
 
 def _written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 
 from tfm_lib.checkup import (
@@ -21,6 +22,7 @@ from tfm_lib.checkup import (
     sources,
 )
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
+from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Finding, Report
 from tfm_lib.checkup.subject import KINDS, OutOfTime, Subject
@@ -100,8 +102,10 @@ def checkup(
 @contextmanager
 def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
     """Nothing is raised, warned of or drawn: what ends an examination stands in the report as its problem."""
+    threads = torch.get_num_threads()
     with random_state_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        torch.set_num_threads(1)  # on tiny inputs, several only wait for each other
         try:
             yield
         except NotExaminable as error:
@@ -110,6 +114,8 @@ def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
             report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _not_given(subject: Subject) -> list[str]:
@@ -118,6 +124,8 @@ def _not_given(subject: Subject) -> list[str]:
         return ["pad_id"] * (subject.pad_id is None)
     calls = {"pad_id": "pad_id", "start_id": "start_id", "eos_id": "eos_id", "loss": "loss", "generate": "generate"}
     calls["decode"] = "encode and decode" if subject.two else "decode"
+    if any(argument.name == "labels" for argument in arguments(subject.model)):
+        del calls["loss"]  # it has its own
     return [words for name, words in calls.items() if getattr(subject, name) is None]
 
 
@@ -148,15 +156,32 @@ def _examine(subject: Subject, chosen: list[str], report: Report, src_size_given
         found, go_on = outputs.first_look(subject, src_size_given)
         report.add(found)
         if not go_on:
-            report.tried.append("shapes")
+            report.tried, report.failed = ["shapes"], ["shapes"]
             return
         for name in chosen:
+            if not _applies(subject, name):
+                continue
+            before = _sick(report)
             try:
                 for probe in PROBES[name]:
                     for finding in probe(subject):  # those before a probe trips count
                         report.add([finding])
                 report.tried.append(name)
+                report.failed += [name] * (_sick(report) > before)
             except OutOfTime:
                 report.not_tried.append(f"{name} (out of time)")
             except Exception as error:  # a probe that trips says so, and the next one goes on
                 report.not_tried.append(f"{name} ({short(error)})")
+
+
+def _applies(subject: Subject, name: str) -> bool:
+    """Whether this part has anything to ask of such a model, with what was given."""
+    if name == "source":
+        return subject.two
+    if name == "padding":
+        return subject.src.pad_id is not None
+    return name != "cache" or subject.decode is not None or subject.generate is not None
+
+
+def _sick(report: Report) -> int:
+    return sum(finding.severity == "sick" for finding in report.findings)

@@ -1,4 +1,4 @@
-"""What stands beside a model, in whatever form: a loss of texts or of logits, a writer of ids or of words, of one or many."""
+"""What is given beside a model, in whatever form: a loss of texts or of logits, a writer of ids or of strings."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +14,7 @@ from tfm_lib.checkup.watch import called
 
 
 def scalar(out: Any) -> Tensor:
-    """The loss in what a loss returns: a number, the first of several, `.loss` or ["loss"]. TypeError where there is none."""
+    """What a loss returns, its first tensor, its `.loss` or its ["loss"]; TypeError where there is none of them."""
     if isinstance(out, dict) or hasattr(out, "loss"):
         out = out["loss"] if isinstance(out, dict) and "loss" in out else getattr(out, "loss", out)
     if isinstance(out, tuple | list):
@@ -47,9 +47,11 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
 def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
     """What the model itself returns for labels: the words behind the start, and -100 for padding."""
     labels = tgt[:, 1:].clone()
-    real = labels != subject.pad_id
-    masks = {"attention_mask": (src != subject.src.pad_id).long()} if subject.by_name else {}
-    labels[~real] = -100
+    masks = {"attention_mask": torch.ones_like(src)} if subject.by_name else {}
+    if subject.by_name and subject.src.pad_id is not None:
+        masks["attention_mask"] = (src != subject.src.pad_id).long()
+    if subject.pad_id is not None:
+        labels[labels == subject.pad_id] = -100
     before = labels.clone()
     loss = scalar(subject.model(src, labels=labels, **masks))
     if not labels.equal(before):

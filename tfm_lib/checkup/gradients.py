@@ -50,7 +50,9 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
         weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not weights:
             raise ValueError("no parameter wants a gradient")
-        reached = Reached({name: [torch.zeros(n).bool() for n in p.shape[:2] or (1,)] for name, p in weights.items()}, {}, set(), "")
+        reached = Reached(
+            {name: [torch.zeros(n).bool() for n in p.shape[:2] or (1,)] for name, p in weights.items()}, {}, set(), ""
+        )
         for step in range(2):
             tgt, src = subject.tgt.ids(TARGET, 4, seed=step), subject.src.ids(SOURCE, 4, seed=3 + step)
             if subject.start_id is not None:

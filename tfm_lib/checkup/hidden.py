@@ -1,4 +1,4 @@
-"""Which tokens a model hides, told by gradients: nothing depends on the vector of a token that no other one attends to."""
+"""Which tokens a model hides, told by gradients: nothing depends on the vector of a token that none attends to."""
 
 from typing import Any
 
@@ -14,7 +14,12 @@ FIRST = 48  # of the ids: special tokens, unknown words and a few others stand t
 def hidden_ids(subject: Subject, side: str) -> list[int]:
     """The ids that no other position of the source, or of the target, depends on; [] where no embedding is seen."""
     words = subject.src if side == "source" else subject.tgt
-    tried = torch.tensor([*range(min(FIRST, words.size)), *(i for i in (subject.start_id, subject.eos_id) if i is not None and FIRST <= i < words.size)])
+    tried = torch.tensor(
+        [
+            *range(min(FIRST, words.size)),
+            *(i for i in (subject.start_id, subject.eos_id) if i is not None and FIRST <= i < words.size),
+        ]
+    )
     tgt, src = subject.tgt.ids(TARGET).repeat(len(tried), 1), subject.src.ids(SOURCE, seed=3).repeat(len(tried), 1)
     text, place = (src, 2) if side == "source" else (tgt, 0)
     text[:, place] = tried

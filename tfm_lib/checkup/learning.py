@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.measures import spread

@@ -68,7 +68,9 @@ def labels(subject: Subject) -> Iterator[Finding]:
         yield Finding.of("loss.fails", f"{seen} is {heard.loss.tolist()}.")
     elif heard.gradient is not None:
         if subject.changed_labels:
-            yield Finding.of("loss.changes_labels", "labels that were -100 for padding are other numbers after its call.")
+            yield Finding.of(
+                "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
+            )
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12
@@ -147,7 +149,9 @@ def listened(
 def _turned(subject: Subject, out: Tensor, rows: int) -> Tensor | None:
     """The same numbers as (B, T, V), whichever order a module inside has; None where they are no logits."""
     if subject.flat and out.dim() == 2 and out.shape[1] == subject.vocab_size and len(out) % rows == 0:
-        return out.view(-1, rows, out.shape[1]).transpose(0, 1) if subject.time_first else out.view(rows, -1, out.shape[1])
+        return (
+            out.view(-1, rows, out.shape[1]).transpose(0, 1) if subject.time_first else out.view(rows, -1, out.shape[1])
+        )
     for order in (subject.order, (0, 1, 2), (1, 0, 2), (0, 2, 1)):
         if out.dim() == 3 and out.shape[order[2]] == subject.vocab_size and out.shape[order[0]] == rows:
             return out.permute(order)

@@ -36,7 +36,9 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Finding], b
     if hides:
         found.append(Finding.of("shapes.masks", hides))
     if subject.time_first:
-        found.append(Finding.of("shapes.time_first", "it takes ids of shape (T, B), and fails or mixes texts with (B, T)."))
+        found.append(
+            Finding.of("shapes.time_first", "it takes ids of shape (T, B), and fails or mixes texts with (B, T).")
+        )
     if subject.swapped:
         found.append(Finding.of("shapes.swapped", "its first argument is the target and its second the source."))
     if subject.order != (1 if subject.time_first else 0, 0 if subject.time_first else 1, 2):
@@ -88,7 +90,9 @@ def values(subject: Subject) -> Iterator[Finding]:
     if found := list(_scale(out)):
         yield from found
     elif any(_sums_to_1(part, axis) for part in (out, out.exp()) for axis in (0, 1)):
-        yield Finding.of("output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens.")
+        yield Finding.of(
+            "output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens."
+        )
     if spread(out - out.mean((0, 1))) < 1e-5 * spread(out):
         yield Finding.of("output.constant", "all positions of two different texts got the same scores.")
     if subject.apart(out, subject(tgt, seed=12345)):
@@ -96,7 +100,11 @@ def values(subject: Subject) -> Iterator[Finding]:
 
 
 def _sums_to_1(out: Tensor, axis: int) -> bool:
-    return out.shape[axis] > 1 and bool((out >= 0).all()) and torch.allclose(out.sum(axis), torch.ones(()).to(out), atol=1e-3)
+    return (
+        out.shape[axis] > 1
+        and bool((out >= 0).all())
+        and torch.allclose(out.sum(axis), torch.ones(()).to(out), atol=1e-3)
+    )
 
 
 def _scale(out: Tensor) -> Iterator[Finding]:

@@ -116,7 +116,11 @@ def _all_hidden(subject: Subject, padded: Tensor) -> bool:
     """Whether no weight of attention, of those of words, lies on padding."""
     with AttentionWatch() as watch:
         subject(*_inputs(subject, padded), grad=True)
-    seen = [w[..., :WORDS, WORDS:] if w.shape[-2] == SOURCE else w[..., WORDS:] for w in watch.weights if w.shape[-1] == SOURCE]
+    seen = [
+        w[..., :WORDS, WORDS:] if w.shape[-2] == SOURCE else w[..., WORDS:]
+        for w in watch.weights
+        if w.shape[-1] == SOURCE
+    ]
     return bool(seen) and all(bool((w < 1e-6).all()) for w in seen)
 
 

@@ -63,7 +63,7 @@ def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
-    """The steps that it takes for one source (1, S), at none of which it writes an end; none where they can't be seen."""
+    """The steps that it takes for one source (1, S), none of which may write an end; none where they can't be seen."""
     with _watched(subject) as taken, torch.no_grad():
         write(src)
     return taken
@@ -121,5 +121,5 @@ def _ends(subject: Subject) -> tuple[list[nn.Module], nn.Module | None, bool]:
         if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,) and any(True for _ in part.parameters())
         and not any(True for _ in part.children())
     ]  # fmt: skip
-    tables = list({id(table): table for table, _ in found}.values())
+    tables: list[nn.Module] = list({id(table): table for table, _ in found}.values())
     return tables, wide[-1] if wide else None, any(ids.shape == (TARGET, 1) for _, ids in found)

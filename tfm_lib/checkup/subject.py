@@ -164,7 +164,11 @@ class Subject:
     def laid_out(self, out: Tensor, rows: int) -> Tensor:
         """What it returns for so many texts, as (B, T, V)."""
         if self.flat:
-            return out.reshape(-1, rows, out.shape[-1]).transpose(0, 1) if self.time_first else out.unflatten(0, (rows, -1))
+            return (
+                out.reshape(-1, rows, out.shape[-1]).transpose(0, 1)
+                if self.time_first
+                else out.unflatten(0, (rows, -1))
+            )
         return out.permute(self.order)
 
     def apart(self, a: Tensor, b: Tensor, times: float = 1.0) -> bool:

@@ -48,7 +48,9 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Finding]:
     elif many > few + 2:
         yield Finding.of("generate.batch", f"{known}, it writes {few} wrong alone, and {many} in a batch.")
     elif after > many + 2:
-        yield Finding.of("generate.padding", f"{known}, it writes {many} wrong, and {after} with padding behind the source.")
+        yield Finding.of(
+            "generate.padding", f"{known}, it writes {many} wrong, and {after} with padding behind the source."
+        )
 
 
 def _plain(subject: Subject, row: Any) -> list[Any]:
