@@ -93,6 +93,8 @@ def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> 
         right = float((logits.argmax(-1) == labels)[asked].float().mean())
         if right >= 0.95 and float(loss) < sure:
             break
+        if step == 60 and float(loss) > 0.85 * first:
+            break  # this rate leads nowhere
         if step == 2 and (time.monotonic() - began) * STEPS / 6 > subject.seconds_left:
             raise OutOfTime  # not even a half of the steps can be made
         optimizer.zero_grad()

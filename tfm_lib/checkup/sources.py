@@ -62,7 +62,7 @@ def _one_way(subject: Subject) -> Iterator[Finding]:
 
 
 def _directions(subject: Subject, draw: int, tolerance: float) -> tuple[str, bool]:
-    """The first part in which an early word of the source reaches a late one; whether a late one reaches an early one."""
+    """The first part where an early word of the source reaches a late one; whether a late one reaches an early one."""
     tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
     sources = (src, subject.src.changed(src, -1), subject.src.changed(src, 0))
     forward, backward = "", False

@@ -40,8 +40,9 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Finding]:
     else:
         few, many, after = (_missed(pairs, found) for found in (alone, rows, behind))
     known = f"of {len(rows)} pairs that it knows by heart"
-    unended = [row for row, words in zip(alone, pairs.words, strict=True) if words[-1] == subject.eos_id]
-    if unended and not any(subject.eos_id in row for row in alone):
+    ended = [(row, words) for row, words in zip(alone, pairs.words, strict=True) if words[-1] == subject.eos_id]
+    right = sum(row[: len(words) - 1] == words[:-1] for row, words in ended) > len(ended) // 2
+    if right and not any(subject.eos_id in row for row in alone):
         yield Finding.of("generate.no_end", f"{known}, it writes no eos_id {subject.eos_id} behind any.")
     elif few > 2:
         yield Finding.of("learning.unwritten", f"{known}, {few} are not what it writes.")
