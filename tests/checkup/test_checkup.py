@@ -15,7 +15,8 @@ from torch import nn
 from benchmarks.families_and_scale import parts_replaced
 from tests.checkup.sick_models import BERT, EOS, GPT, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
 from tfm_lib.checkup import PARTS, Finding, Report, checkup
-from tfm_lib.checkup.advice import ADVICE, EXPLAINS
+from tfm_lib.checkup.advice import ADVICE
+from tfm_lib.checkup.causes import EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES
 from tfm_lib.checkup.report import SEVERITIES

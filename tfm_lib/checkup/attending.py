@@ -7,27 +7,32 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import TARGET, Subject
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 from tfm_lib.checkup.watch import AttentionWatch, culprit
 
+DRAWS = 4  # of tokens: an influence that one of them happens to hide is seen with another
 
-def influence(subject: Subject, tgt: Tensor) -> Tensor:
+
+def influence(subject: Subject, tgt: Tensor, threshold: float) -> Tensor:
     """Which token changes which scores, (T, T): row i, column j is True where token j matters at position i."""
     base = subject(tgt)
-    gaps = torch.stack([gap(base, subject(subject.changed(tgt, j)))[0] for j in range(tgt.shape[1])], 1)
-    return gaps > subject.leak * spread(base)
+    gaps = torch.stack([gap(base, subject(subject.tgt.changed(tgt, j)))[0] for j in range(tgt.shape[1])], 1)
+    return gaps > threshold * spread(base)
 
 
 def causality(subject: Subject) -> Iterator[Finding]:
     """Change one token of a row, and see at which positions the scores change, in eval and in training."""
-    tgt = subject.ids(TARGET)
+    named, turned = _axis(subject)
+    if named:
+        yield named
+    tgt = subject.tgt.ids(TARGET)
     if subject(tgt).isnan().any():
         subject.kind = subject.kind or "one-sided"
         squares = [w.nan_to_num() for w in _squares(subject, tgt)]
         if squares and not squares[0].tril(-1).any() and squares[0].triu(1).any():
             yield Finding.of("causality.inverted", "all attention weights on earlier tokens are 0, on later ones not.")
         return
-    sees = influence(subject, tgt)
+    sees = influence(subject, tgt, subject.leak)
     future, past = sees.triu(1), sees.tril(-1)
     if subject.declared == "encoder-only":
         subject.kind = "encoder-only"
@@ -44,10 +49,10 @@ def causality(subject: Subject) -> Iterator[Finding]:
     if not sees.fill_diagonal_(False).any() and _rows_mix(subject):
         return  # the batch is attended to instead of time, which `batches.rows` tells
     if subject.module is None:
-        yield from _named(subject, tgt, future, past)
+        yield from _named(subject, tgt, future, past, turned)
         return
     with subject.mode(training=True):
-        learning = influence(subject, tgt).triu(1)
+        learning = influence(subject, tgt, subject.leak).triu(1)
         if learning.any() and not future.any():
             where, part = _leaking(subject, tgt, learning)
             batch = isinstance(part, nn.modules.batchnorm._BatchNorm)
@@ -56,11 +61,18 @@ def causality(subject: Subject) -> Iterator[Finding]:
     if future.any() and not learning.any():
         yield Finding.of("causality.eval", f"{_first(future)}, in eval mode and not in training mode.")
     else:
-        yield from _named(subject, tgt, future, past)
+        yield from _named(subject, tgt, future, past, turned)
 
 
-def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor) -> Iterator[Finding]:
+def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Finding | None) -> Iterator[Finding]:
     full, length = torch.ones_like(future), len(future)
+    if future.any() and turned:
+        yield turned
+    squares = _squares(subject, tgt)
+    if any(bool(w.tril(-1).any()) and not bool(w.diagonal(0, -2, -1)[..., 1:].any()) for w in squares):
+        yield Finding.of(
+            "causality.hides_itself", f"of {length} tokens, each attends to earlier ones, and not to itself."
+        )
     if future.any():
         where, part = _leaking(subject, tgt, future)
         seen = f"of {length} tokens, {_first(future)}."
@@ -77,9 +89,40 @@ def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor) -> Itera
         else:
             yield Finding.of("causality.leak", seen, where)
     elif not torch.equal(past, full.tril(-1)):
-        i, j = (~past & full.tril(-1)).nonzero()[-1].tolist()
-        seen = f"of {length} tokens, the scores at position {i} do not depend on the token at {j}."
-        yield Finding.of("causality.blind", seen)
+        unseen = (~_any_influence(subject)).tril(-1)
+        if unseen.any():
+            i, j = unseen.nonzero()[-1].tolist()
+            seen = f"of {length} tokens, the scores at position {i} do not depend on the token at {j}."
+            yield Finding.of("causality.blind", seen)
+
+
+def _any_influence(subject: Subject) -> Tensor:
+    """Which token has any influence at all on which scores, (T, T), in any of several draws."""
+    with subject.exact():
+        return torch.stack([influence(subject, subject.tgt.ids(TARGET, seed=draw), 0) for draw in range(DRAWS)]).any(0)
+
+
+def _axis(subject: Subject) -> tuple[Finding | None, Finding | None]:
+    """A softmax of attention over another axis than the keys, told by its size: three rows, 7 tokens, 9 words.
+
+    The second finding is for one over the first of two equal axes, which is wrong only if the future is seen.
+    """
+    sizes = (TARGET, SOURCE) if subject.two else (TARGET,)
+    with AttentionWatch() as watch:
+        subject(subject.tgt.ids(TARGET, 3), subject.src.ids(SOURCE, 3, seed=3), grad=True)
+    turned = None
+    for shape, over in watch.axes:
+        times = [size for size in shape if size in sizes]
+        if subject.vocab_size in shape or len(times) != 2:
+            continue
+        seen = f"scores of shape {shape}, of {times[0]} x {times[1]} tokens, have their softmax over axis {over}"
+        finding = Finding.of("attention.axis", f"{seen}, which is {shape[over]} long, and not the one of the keys.")
+        keys = times[1] if times[0] == times[1] else SOURCE  # in cross-attention, the source's words
+        if shape[over] != keys:
+            return finding, None
+        if times[0] == times[1] and over == shape.index(keys):
+            turned = finding
+    return None, turned
 
 
 def _squares(subject: Subject, tgt: Tensor) -> list[Tensor]:
@@ -102,11 +145,11 @@ def _first(future: Tensor) -> str:
 
 def _leaking(subject: Subject, tgt: Tensor, future: Tensor) -> tuple[str, nn.Module | None]:
     j = int(future.any(0).nonzero()[-1])
-    steps = subject.trace(tgt)[0], subject.trace(subject.changed(tgt, j))[0]
+    steps = subject.trace(tgt)[0], subject.trace(subject.tgt.changed(tgt, j))[0]
     return culprit(*steps, (tgt.shape[1],) * 2, slice(0, j), subject.leak)
 
 
 def _rows_mix(subject: Subject) -> bool:
-    pair = subject.ids(TARGET, 2)
-    a, b = subject(pair), subject(torch.cat([pair[:1], subject.other(pair[1:])]))
+    pair = subject.tgt.ids(TARGET, 2)
+    a, b = subject(pair), subject(torch.cat([pair[:1], subject.tgt.other(pair[1:])]))
     return bool(gap(a, b)[0].max() > subject.leak * spread(a))

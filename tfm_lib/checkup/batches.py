@@ -17,8 +17,8 @@ def rows(subject: Subject) -> Iterator[Finding]:
     where, mixed = _mixed(subject)
     seen = "a change of the other rows of a batch changes the scores of the first row"
     if mixed:
-        tgt = subject.ids(TARGET)
-        before, after = subject(tgt), subject(subject.changed(tgt, slice(0, -1)))
+        tgt = subject.tgt.ids(TARGET)
+        before, after = subject(tgt), subject(subject.tgt.changed(tgt, slice(0, -1)))
         if gap(before, after)[0, -1] <= subject.silence * 100 * spread(before):
             yield Finding.of("batch.axes", f"{seen}; a change of the other tokens of its own row does not.", where)
         else:
@@ -32,9 +32,10 @@ def rows(subject: Subject) -> Iterator[Finding]:
 
 def _mixed(subject: Subject) -> tuple[str, bool]:
     """The part in which a row first depends on the others, and whether it does."""
-    ids = subject.ids(TARGET, 3), subject.ids(SOURCE, 3, seed=3)
+    ids = subject.tgt.ids(TARGET, 3), subject.src.ids(SOURCE, 3, seed=3)
     a, one = subject.trace(*ids)
-    b, two = subject.trace(*(torch.cat([x[:1], subject.other(x[1:])]) for x in ids))
+    sides = subject.tgt, subject.src
+    b, two = subject.trace(*(torch.cat([x[:1], side.other(x[1:])]) for x, side in zip(ids, sides, strict=True)))
     if not bool(gap(one, two)[0].max() > subject.leak * spread(one)):
         return "", False
     return culprit(a, b, (3, 3), slice(0, 1), subject.leak)[0], True
@@ -42,14 +43,14 @@ def _mixed(subject: Subject) -> tuple[str, bool]:
 
 def positions(subject: Subject) -> Iterator[Finding]:
     """Put the same row into a batch twice; exchange words of the source, and tokens before the last one."""
-    tgt, src = subject.ids(TARGET), subject.ids(SOURCE, seed=3)
+    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=3)
     out = subject(tgt.expand(3, -1), src.expand(3, -1))
     if bool(gap(out[:1], out[1:]).max() > subject.leak * spread(out)) and not _mixed(subject)[1]:
         yield Finding.of("positions.batch", "three equal rows of one batch got different scores.")
     if subject.two:
         before = subject(tgt, src)
         still = not subject.apart(before, subject(tgt, src.flip(1)), 0.1)
-        if still and subject.apart(before, subject(tgt, subject.other(src))):
+        if still and subject.apart(before, subject(tgt, subject.src.other(src))):
             seen = f"a source of {SOURCE} words and the same backwards give the same scores."
             yield Finding.of("positions.none", seen)
     if subject.kind != "encoder-only":
@@ -63,9 +64,9 @@ def _order_of_the_past(subject: Subject) -> Iterator[Finding]:
 
     Later parts can in any case, since each token of the past has seen a different past itself.
     """
-    tgt = subject.ids(TARGET)
+    tgt = subject.tgt.ids(TARGET)
     reversed_past = torch.cat([tgt[:, :-1].flip(1), tgt[:, -1:]], 1)
-    inputs = (tgt, subject.changed(tgt, slice(0, -1)), reversed_past)
+    inputs = (tgt, subject.tgt.changed(tgt, slice(0, -1)), reversed_past)
     for a, changed, backwards in zip(*(subject.trace(ids)[0] for ids in inputs), strict=False):
         last = [along(step.output, TARGET, slice(TARGET - 1, TARGET)) for step in (a, changed, backwards)]
         if differs(last[0], last[1], subject.leak):
@@ -80,9 +81,9 @@ def lengths(subject: Subject) -> Iterator[Finding]:
     """Longer and longer texts of one repeated token: until it fails, or gives two places one position."""
     longest = TARGET
     for length in LENGTHS[: 3 if subject.quick else len(LENGTHS)]:
-        ids = subject.words[:1].expand(1, length)
+        ids, src = (side.ordinary[:1].expand(1, length) for side in (subject.tgt, subject.src))
         try:
-            steps, _ = subject.trace(ids, ids)
+            steps, _ = subject.trace(ids, src)
         except OutOfTime:
             return
         except Exception as error:
@@ -106,9 +107,9 @@ def lengths(subject: Subject) -> Iterator[Finding]:
 def _last_that_works(subject: Subject, good: int, bad: int) -> int:
     while bad - good > 1:
         middle = (good + bad) // 2
-        ids = subject.words[:1].expand(1, middle)
+        ids, src = (side.ordinary[:1].expand(1, middle) for side in (subject.tgt, subject.src))
         try:
-            subject(ids, ids)
+            subject(ids, src)
             good = middle
         except Exception:
             bad = middle

@@ -34,14 +34,29 @@ def examined(target: str, ids: dict[str, Any], kind: str | None = None, quick: b
         return Report(problem=f"{code}; put what it runs behind __name__ == '__main__'")
     finally:
         sys.path.remove(os.getcwd())
+    return _report(result, target, {**ids, "quick": quick, **({} if kind is None else {"kind": kind})})
+
+
+def assert_healthy(build: Any, **given: Any) -> None:
+    """For tests: examine a model, or what `build()` returns, as `tfm checkup` does; `given` goes to `checkup`.
+
+    Raises AssertionError with the report where something is sick, or could not be tried.
+    """
+    report = _report(build() if _builds(build) else build, getattr(build, "__name__", "it"), given)
+    if report.exit_code:
+        raise AssertionError(f"\n{report}")
+
+
+def _report(result: Any, name: str, given: dict[str, Any]) -> Report:
+    """The report on a model, or on a model and what `checkup` gets beside it; what is given here goes before that."""
     if problem := _unfit(result):
-        return Report(problem=f"{target} gave {problem}")
-    model, given = result if isinstance(result, tuple) else (result, {})
-    arguments = {**given, **ids, "quick": quick, **({} if kind is None else {"kind": kind})}
+        return Report(problem=f"{name} gave {problem}")
+    model, beside = result if isinstance(result, tuple) else (result, {})
+    arguments = {**beside, **given}
     if arguments.get("vocab_size") is None:
         arguments["vocab_size"] = getattr(getattr(model, "config", None), "vocab_size", None)
     if arguments["vocab_size"] is None:
-        return Report(problem="how many ids does it know? give --vocab-size")
+        return Report(problem="how many ids does it know? give --vocab-size, or vocab_size=")
     return checkup(model, **arguments)
 
 

@@ -6,16 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.measures import as_list, gap, scores, short, spread
+from tfm_lib.checkup.given import Write, writer
+from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.steps import steps
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import AttentionWatch
 
 
 def cache(subject: Subject) -> Iterator[Finding]:
     """Decode token by token, and in pieces, beside the whole row at once."""
     if subject.decode is None:
         return
-    tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2, seed=3)
+    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
     logits, single = subject(tgt, src), [1] * TARGET
     try:
         steps = _pieces(subject, tgt, src, single)
@@ -61,51 +64,91 @@ def _pieces(subject: Subject, tgt: Tensor, src: Tensor, sizes: list[int]) -> Ten
 
 def _stuck(subject: Subject, src: Tensor) -> bool:
     """Whether equal tokens get equal scores with the cache, and not without."""
-    equal = subject.words[:1].expand(len(src), TARGET)
+    equal = subject.tgt.ordinary[:1].expand(len(src), TARGET)
     with_cache, without = _pieces(subject, equal, src, [1] * TARGET), subject(equal, src)
     moved = [float(gap(out[:, :-1], out[:, 1:]).max()) / spread(without) for out in (with_cache, without)]
     return moved[0] < 0.1 * subject.leak and moved[1] > subject.leak
 
 
 def generate(subject: Subject) -> Iterator[Finding]:
-    """Write for texts in a batch, and for one of them alone."""
+    """Write for texts in a batch, and for each of them alone; after other texts, and beside longer ones."""
     if subject.generate is None:
         return
-    src = subject.ids(5, 3, seed=6)
+    write, single = writer(subject)
+    src = subject.src.ids(5, 3, seed=6)
     subject.set_mode(training=True)
     try:
-        _written(subject, src)
+        with AttentionWatch() as training:
+            _written(write, src)
     except Exception as error:
         yield Finding.of("generate.fails", f"for three texts of 5 tokens it raised {short(error)}.")
         return
     if not all(part.training for part in subject.parts):
         yield Finding.of("generate.mode", "it was in training mode before it wrote, and is in eval mode after.")
     subject.set_mode(training=False)
-    many, again = _written(subject, src), _written(subject, src, seed=1)
-    if any(a != b for a, b in zip(many, again, strict=True)):
+    if single:
+        yield Finding.of("generate.single", "three texts at once failed, and each of them alone went through.")
+    with AttentionWatch() as watch:
+        many = _written(write, src)
+    if watch.drops:
+        yield Finding.of("generate.dropout", "in eval mode, dropout works while it writes.")
+        return
+    if training.drops:
+        yield Finding.of("generate.training", "in training mode, dropout works while it writes.")
+    if many != _written(write, src, seed=1):
         yield Finding.of("generate.dice", "in eval mode, it writes another text for the same source the next time.")
         return
     if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
         yield Finding.of("generate.copies", f"all {len(many[0])} candidates of each of three texts are equal.")
-    alone = [_written(subject, src[i : i + 1])[0] for i in range(len(src))]
-    if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
-        yield Finding.of("generate.batch", "a text gets another summary alone than in a batch of three.")
+    if stale := _stale(subject, write):
+        yield Finding.of("generate.stale", f"a second text, written after three others, {stale}.")
+        return
+    yield from steps(subject, write)
+    yield from _company(subject, write, src, many)
     for row in many:
-        if isinstance(row[0], int) and subject.eos_id in row[1:]:
+        if row and isinstance(row[0], int) and subject.eos_id in row[1:]:
             rest = row[row.index(subject.eos_id, 1) + 1 :]
             if any(token not in (subject.pad_id, subject.eos_id) for token in rest):
                 yield Finding.of("generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}.")
 
 
-def _written(subject: Subject, src: Tensor, seed: int = 0) -> list[Any]:
-    assert subject.generate is not None
+def _stale(subject: Subject, write: Write) -> str:
+    """What happens to a text that is written after others, if it is not what is written of it alone."""
+    try:
+        alone = _written(write, subject.src.ids(4, 1, seed=7))
+        with subject.remembering():
+            _written(write, subject.src.ids(5, 3, seed=6))
+            after = _written(write, subject.src.ids(4, 1, seed=7))
+    except Exception as error:
+        return f"raised {short(error)}"
+    return "is another than alone" * (alone != after)
+
+
+def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Finding]:
+    """Each text alone, beside what was written in a batch of equal lengths, and of different ones."""
+    alone = [_written(write, src[i : i + 1])[0] for i in range(len(src))]
+    if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
+        yield Finding.of("generate.batch", "a text gets another summary alone than in a batch of three.")
+    elif subject.src.pad_id is not None:
+        lengths = (5, 2, 3)
+        mixed = _written(write, subject.src.mixed(lengths, seed=6))
+        alone = [_written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
+        if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
+            yield Finding.of(
+                "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
+            )
+
+
+def _written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:
     torch.manual_seed(seed)
-    with torch.no_grad():
-        return [as_list(row) for row in subject.generate(src)]
+    return write(src)
 
 
 def _cut(subject: Subject, row: list[Any]) -> list[Any]:
     """Up to the end sign: what stands behind it in a batch is padding."""
     if row and isinstance(row[0], list):
         return [_cut(subject, beam) for beam in row]
-    return row[: row.index(subject.eos_id, 1) + 1] if subject.eos_id in row[1:] else row
+    row = row[: row.index(subject.eos_id, 1) + 1] if subject.eos_id in row[1:] else row
+    while row and row[-1] == subject.pad_id != subject.eos_id:
+        row = row[:-1]
+    return row

@@ -5,25 +5,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 
-from tfm_lib.checkup import attending, batches, decoding, gradients, learning, losses, outputs, padding, saving, sources
+from tfm_lib.checkup import (
+    attending,
+    batches,
+    decoding,
+    gradients,
+    learning,
+    losses,
+    outputs,
+    padding,
+    saving,
+    sharing,
+    sources,
+)
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
+from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Finding, Report
-from tfm_lib.checkup.subject import KINDS, NotExaminable, OutOfTime, Subject
+from tfm_lib.checkup.subject import KINDS, OutOfTime, Subject
+from tfm_lib.checkup.words import NotExaminable, Words
 
 Probe = Callable[[Subject], Iterator[Finding]]
 
 # In the order in which they are asked: what comes first explains what comes later.
 PROBES: dict[str, list[Probe]] = {
-    "shapes": [outputs.shapes, outputs.values],
+    "shapes": [outputs.shapes, outputs.values, outputs.memory],
     "causality": [attending.causality],
     "padding": [padding.padding],
     "batch": [batches.rows],
     "positions": [batches.positions, batches.lengths],
     "source": [sources.source],
-    "gradients": [gradients.gradients, gradients.sharing],
+    "gradients": [gradients.gradients, sharing.sharing],
     "loss": [losses.start, losses.labels],
     "learning": [learning.by_heart],
     "cache": [decoding.cache, decoding.generate],
@@ -37,7 +52,9 @@ def checkup(
     model: Callable[..., Any],
     *,
     vocab_size: int,
+    src_vocab_size: int | None = None,
     pad_id: int | None = None,
+    src_pad_id: int | None = None,
     start_id: int | None = None,
     eos_id: int | None = None,
     kind: str | None = None,
@@ -54,24 +71,29 @@ def checkup(
 
     model: (src, tgt) -> logits (B, T, V), or (tokens) -> logits; src (B, S), tgt and tokens (B, T) are ids, padded
     on the right. An nn.Module, or a function that refers to one by name; `module` names it where it can't be seen.
+    Other orders of axes and arguments, and masks as arguments, are found out by trying.
+    vocab_size, pad_id: of the target, and of the source where src_vocab_size and src_pad_id are not given.
     kind: "encoder-decoder", "decoder-only" or "encoder-only"; without it, it is found out where that is possible.
     encode: src -> state, whatever `decode` needs. decode: (new tokens (B, n), state) -> (logits (B, n, V), state);
     a decoder-only model's first state is None. They let the cache be examined.
-    loss: (src, tgt), or (tokens), whole rows from start to end sign, -> the scalar that is trained on.
-    generate: src, or the beginning of a text, -> ids (B, n) or candidates (B, beams, n).
+    loss: (src, tgt), or (tokens), whole rows from start to end token, or (logits, labels) -> what is trained on.
+    generate: src, or the beginning of a text, -> ids (B, n), candidates (B, beams, n) or strings.
     parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
     time_limit: seconds after which no new question is asked.
     """
-    report, special = Report(), (pad_id, start_id, eos_id)
+    report, special = Report(), {"pad_id": pad_id, "start_id": start_id, "eos_id": eos_id}
     with _undisturbed(report, time_limit):
         chosen = _chosen(parts)
-        _check(model, vocab_size, special, kind)
+        sizes = vocab_size if src_vocab_size is None else src_vocab_size, vocab_size
+        pads = pad_id if src_pad_id is None else src_pad_id, pad_id
+        _check(model, sizes, special, pads[0], kind)
         module = find_modules(model) if module is None else module
+        words = [Words(size, {*special.values(), pad}, pad) for size, pad in zip(sizes, pads, strict=True)]
         with borrowed(module):
-            subject = Subject(model, module, vocab_size, special, kind, time_limit)
+            subject = Subject(model, module, (words[0], words[1]), kind, time_limit)
+            subject.start_id, subject.eos_id, subject.quick = start_id, eos_id, quick
             subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
-            subject.quick = quick
-            _examine(subject, chosen, report)
+            _examine(subject, chosen, report, src_vocab_size is not None)
             report.kind = subject.kind or "one-sided"
             report.not_given = _not_given(subject)
     return report
@@ -80,8 +102,10 @@ def checkup(
 @contextmanager
 def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
     """Nothing is raised, warned of or drawn: what ends an examination stands in the report as its problem."""
+    threads = torch.get_num_threads()
     with random_state_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        torch.set_num_threads(1)  # on tiny inputs, several only wait for each other
         try:
             yield
         except NotExaminable as error:
@@ -90,6 +114,8 @@ def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
             report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _not_given(subject: Subject) -> list[str]:
@@ -98,6 +124,8 @@ def _not_given(subject: Subject) -> list[str]:
         return ["pad_id"] * (subject.pad_id is None)
     calls = {"pad_id": "pad_id", "start_id": "start_id", "eos_id": "eos_id", "loss": "loss", "generate": "generate"}
     calls["decode"] = "encode and decode" if subject.two else "decode"
+    if any(argument.name == "labels" for argument in arguments(subject.model)):
+        del calls["loss"]  # it has its own
     return [words for name, words in calls.items() if getattr(subject, name) is None]
 
 
@@ -109,32 +137,51 @@ def _chosen(parts: Any) -> list[str]:
     return [name for name in PARTS if name in names]
 
 
-def _check(model: Any, vocab_size: Any, special: tuple[Any, ...], kind: Any) -> None:
+def _check(model: Any, sizes: tuple[Any, Any], special: dict[str, Any], src_pad_id: Any, kind: Any) -> None:
     if not callable(model):
         raise NotExaminable(f"a {type(model).__name__} can't be called; give the model or a function of ids")
-    if not isinstance(vocab_size, int) or vocab_size < 1:
-        raise NotExaminable(f"vocab_size must be a whole number from 1 on, got {vocab_size!r}")
-    for name, value in zip(("pad_id", "start_id", "eos_id"), special, strict=True):
-        if value is not None and not (isinstance(value, int) and 0 <= value < vocab_size):
-            raise NotExaminable(f"{name} must be an id of the vocabulary, 0..{vocab_size - 1}, got {value!r}")
+    for name, size in zip(("src_vocab_size", "vocab_size"), sizes, strict=True):
+        if not isinstance(size, int) or size < 1:
+            raise NotExaminable(f"{name} must be a whole number from 1 on, got {size!r}")
+    for name, value in (*special.items(), ("src_pad_id", src_pad_id)):
+        size = sizes[name != "src_pad_id"]
+        if value is not None and not (isinstance(value, int) and 0 <= value < size):
+            raise NotExaminable(f"{name} must be an id of the vocabulary, 0..{size - 1}, got {value!r}")
     if kind is not None and kind not in KINDS:
         raise NotExaminable(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
 
 
-def _examine(subject: Subject, chosen: list[str], report: Report) -> None:
+def _examine(subject: Subject, chosen: list[str], report: Report, src_size_given: bool) -> None:
     with subject.mode(training=False):
-        found, go_on = outputs.first_look(subject)
+        found, go_on = outputs.first_look(subject, src_size_given)
         report.add(found)
         if not go_on:
-            report.tried.append("shapes")
+            report.tried, report.failed = ["shapes"], ["shapes"]
             return
         for name in chosen:
+            if not _applies(subject, name):
+                continue
+            before = _sick(report)
             try:
                 for probe in PROBES[name]:
                     for finding in probe(subject):  # those before a probe trips count
                         report.add([finding])
                 report.tried.append(name)
+                report.failed += [name] * (_sick(report) > before)
             except OutOfTime:
                 report.not_tried.append(f"{name} (out of time)")
             except Exception as error:  # a probe that trips says so, and the next one goes on
                 report.not_tried.append(f"{name} ({short(error)})")
+
+
+def _applies(subject: Subject, name: str) -> bool:
+    """Whether this part has anything to ask of such a model, with what was given."""
+    if name == "source":
+        return subject.two
+    if name == "padding":
+        return subject.src.pad_id is not None
+    return name != "cache" or subject.decode is not None or subject.generate is not None
+
+
+def _sick(report: Report) -> int:
+    return sum(finding.severity == "sick" for finding in report.findings)

@@ -1,46 +1,168 @@
-"""Which weights learn, and which are shared."""
+"""Which weights learn: two steps, and a look at every gradient, at its rows and its heads."""
 
 from collections.abc import Iterator
-from itertools import combinations
+from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import called, reads
+
+
+class Reached(NamedTuple):
+    """What gradients came to in two steps."""
+
+    axes: dict[str, list[Tensor]]  # of each parameter, which rows and which columns had one
+    read: dict[str, set[int]]  # of each embedding, the ids that were looked up
+    ran: set[int]  # which modules were called
+    none: str  # why there was no gradient at all, if there was none
+
+    def dead(self) -> list[str]:
+        """The parameters that none came to."""
+        return [name for name, seen in self.axes.items() if not seen[0].any()]
 
 
 def gradients(subject: Subject) -> Iterator[Finding]:
-    """One step of learning, and a second look: parameters whose gradient is zero both times are not reached."""
+    """What no gradient reaches in two steps: parameters, rows of an embedding, heads; what asks for none, or is new."""
     module = subject.module_to("train")
     yield from _unregistered(module)
+    yield from _fresh(subject, module)
+    yield from _frozen(subject, module)
+    reached = _two_steps(subject, module)
+    if not reached.none and reached.dead():
+        with subject.exact():  # a sure softmax may leave nothing of a gradient in float32
+            reached = _two_steps(subject, module)
+    if reached.none:
+        yield Finding.of("gradients.none", reached.none)
+        return
+    yield from _dead(subject, module, reached)
+    yield from _rows(subject, reached)
+    yield from _heads(reached)
+
+
+def _two_steps(subject: Subject, module: nn.Module) -> Reached:
+    """Two small steps on random tokens, special ones among them."""
     with borrowed(module):
         weights = {name: p for name, p in module.named_parameters() if p.requires_grad}
         if not weights:
             raise ValueError("no parameter wants a gradient")
-        dead = set(weights)
+        reached = Reached(
+            {name: [torch.zeros(n).bool() for n in p.shape[:2] or (1,)] for name, p in weights.items()}, {}, set(), ""
+        )
         for step in range(2):
-            inputs = subject.ids(TARGET, 4, seed=step), subject.ids(SOURCE, 4, seed=3 + step)
-            loss = own_loss(subject(*inputs, grad=True), subject.ids(TARGET, 4, seed=9 + step).to(subject.device))
+            tgt, src = subject.tgt.ids(TARGET, 4, seed=step), subject.src.ids(SOURCE, 4, seed=3 + step)
+            if subject.start_id is not None:
+                tgt[:, 0] = subject.start_id
+            if subject.eos_id is not None and subject.eos_id < subject.src.size:
+                src[:, -1] = subject.eos_id
+            with called() as calls:
+                out = subject(tgt, src, grad=True)
+            names = {id(p): name for name, p in weights.items()}
+            for part, args, _ in calls:
+                reached.ran.add(id(part))
+                if isinstance(part, nn.Embedding) and id(part.weight) in names and reads(args, tgt, src):
+                    reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
+            loss = own_loss(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
-                yield Finding.of("gradients.none", "the loss of random tokens has no gradient at all.")
-                return
+                return reached._replace(none="the loss of random tokens has no gradient at all.")
             loss.backward()
-            dead &= {name for name, p in weights.items() if p.grad is None or not bool(p.grad.any())}
-            if len(dead) == len(weights):
-                yield Finding.of("gradients.none", "the gradient of random tokens' loss is zero in every parameter.")
-                return
-            with torch.no_grad():
-                for p in weights.values():
-                    if p.grad is not None:
-                        p.add_(p.grad.sign(), alpha=-1e-3)
-                        p.grad = None
-    if dead:
-        names = sorted(dead)
-        few = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        yield Finding.of("gradients.unreached", f"after a loss of random tokens, no gradient reaches {few}.")
+            _take_step(weights, reached.axes)
+            if len(reached.dead()) == len(weights):
+                return reached._replace(none="the gradient of random tokens' loss is zero in every parameter.")
+        return reached
+
+
+def _take_step(weights: dict[str, nn.Parameter], axes: dict[str, list[Tensor]]) -> None:
+    with torch.no_grad():
+        for name, p in weights.items():
+            if p.grad is None:
+                continue
+            grad = p.grad.to_dense().reshape(p.shape or (1,))
+            for axis, seen in enumerate(axes[name]):
+                seen |= (grad != 0).transpose(0, axis).reshape(len(seen), -1).any(1).cpu()
+            p.add_(p.grad.to_dense().sign(), alpha=-1e-3)
+            p.grad = None
+
+
+def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Finding]:
+    """Parameters without a gradient; those of a part that is never called, outside all layers, may be spare."""
+    spare, cut = list[str](), list[str]()
+    for name in sorted(reached.dead()):
+        path, _, _ = name.rpartition(".")
+        part = module.get_submodule(path)
+        table = isinstance(part, nn.Embedding)
+        in_layer = any(word.isdigit() for word in path.split("."))
+        unused = path and id(part) not in reached.ran and not table and not in_layer
+        (spare if unused else cut).append(name)
+    for code, names in {"gradients.unreached": cut, "gradients.unused": spare}.items():
+        if names:
+            few = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            yield Finding.of(code, f"after a loss of random tokens, no gradient reaches {few}.")
+
+
+def _rows(subject: Subject, reached: Reached) -> Iterator[Finding]:
+    """Rows of an embedding that were looked up and got no gradient, while others did."""
+    for name, ids in reached.read.items():
+        rows = reached.axes[name][0]
+        still = sorted(i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i])
+        if still and rows.any():
+            yield Finding.of("gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient.")
+            return
+
+
+def _heads(reached: Reached) -> Iterator[Finding]:
+    """Blocks of a head's size that get no gradient in several matrices of one attention."""
+    of_part: dict[str, list[str]] = {}
+    for name, axes in reached.axes.items():
+        for seen, which in zip(axes, ("rows", "columns"), strict=False):
+            if len(axes) == 2 and _in_blocks(~seen):
+                part = ".".join(name.split(".")[:-2])
+                of_part.setdefault(part, []).append(f"{int((~seen).sum())} of {len(seen)} {which} of {name}")
+    for part, told in of_part.items():
+        if len(told) > 1:
+            yield Finding.of("gradients.heads", f"no gradient reaches {', '.join(told[:3])}.", part)
+            return
+
+
+def _in_blocks(dead: Tensor) -> bool:
+    """Whether just some of equal blocks, side by side or taking turns, are dead as a whole."""
+    if dead.all() or not dead.any():
+        return False
+    heads = [n for n in range(2, 17) if len(dead) % n == 0 and len(dead) > n]
+    blocks = [cut for n in heads for cut in (dead.view(n, -1), dead.view(-1, n).T)]
+    return any(torch.equal(block.any(1), block.all(1)) for block in blocks)
+
+
+def _frozen(subject: Subject, module: nn.Module) -> Iterator[Finding]:
+    """Embeddings of words that ask for no gradient while most of the model does."""
+    weights = list(module.parameters())
+    if sum(p.requires_grad for p in weights) <= len(weights) / 2:
+        return  # most of it is frozen, so that is meant
+    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE)
+    with called() as calls:
+        subject(tgt, src)
+    read = {id(part.weight) for part, args, _ in calls if isinstance(part, nn.Embedding) and reads(args, tgt, src)}
+    for name, p in module.named_parameters():
+        if not p.requires_grad and id(p) in read:
+            yield Finding.of("gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False.")
+            return
+
+
+def _fresh(subject: Subject, module: nn.Module) -> Iterator[Finding]:
+    """Modules with weights that run and are others at the next call."""
+    known = {id(part) for part in module.modules()}
+    runs = []
+    for _ in range(2):
+        with called() as calls:
+            subject(subject.tgt.ids(TARGET))
+        runs.append([part for part, *_ in calls if id(part) not in known and any(True for _ in part.parameters())])
+    if runs[0] and not {id(part) for part in runs[0]} & {id(part) for part in runs[1]}:
+        names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
+        yield Finding.of("gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}.")
 
 
 def _unregistered(module: nn.Module) -> Iterator[Finding]:
@@ -57,38 +179,3 @@ def _unregistered(module: nn.Module) -> Iterator[Finding]:
                 kind = f"{len(lost)} {type(lost[0]).__name__}"
                 yield Finding.of("gradients.unregistered", f"{where} holds {kind} that parameters() does not give.")
                 return
-
-
-def sharing(subject: Subject) -> Iterator[Finding]:
-    """Layers that are one layer, layers that start as copies, tables that look tied."""
-    if subject.module is None:
-        return
-    for name, part in subject.module.named_modules():
-        if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
-            continue
-        # torch lets a list hold None
-        layers = [layer for layer in part if layer is not None and any(p.dim() > 1 for p in layer.parameters())]
-        weights = [id(p) for layer in layers for p in layer.parameters()]
-        if len({id(layer) for layer in layers}) < len(layers):
-            yield Finding.of("gradients.shared", f"{name} names one and the same layer several times.")
-        elif len({*weights}) < len(weights):
-            yield Finding.of("gradients.shared", f"layers of {name} hold the same parameters.")
-        elif len(layers) > 1 and _alike(layers[0], layers[1]):
-            yield Finding.of("gradients.equal_start", f"layers of {name} start with the same weights.")
-    yield from _tables(subject)
-
-
-def _alike(a: nn.Module, b: nn.Module) -> bool:
-    one, two = ([p for p in part.parameters() if p.dim() > 1] for part in (a, b))
-    return len(one) == len(two) and all(p.shape == q.shape and torch.equal(p, q) for p, q in zip(one, two, strict=True))
-
-
-def _tables(subject: Subject) -> Iterator[Finding]:
-    assert subject.module is not None
-    tables = [(n, p) for n, p in subject.module.named_parameters() if p.dim() == 2 and len(p) == subject.vocab_size]
-    for (name, p), (other, q) in combinations(tables, 2):
-        if p.shape == q.shape and torch.equal(p, q) and bool(p.any()):
-            if p.data_ptr() == q.data_ptr():
-                yield Finding.of("tying.data", f"{name} and {other} are two parameters over the same memory.")
-            else:
-                yield Finding.of("tying.copy", f"{name} and {other} are equal and are not one.")

@@ -1,13 +1,15 @@
 """The loss: where it starts, and which labels it asks for."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.measures import scores, short, spread
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, Subject
@@ -20,6 +22,14 @@ SHIFTS = (  # of labels against the input, all of them wrong
 )
 
 
+class Heard(NamedTuple):
+    """A loss, the gradient (B, T, V) of the logits that it came from, and what ids the embeddings were given."""
+
+    loss: Tensor
+    gradient: Tensor | None
+    inputs: list[Tensor]
+
+
 def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """The cross-entropy of labels (B, T) under logits (B, T, V), for a model that brings no loss."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
@@ -27,11 +37,11 @@ def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 def start(subject: Subject) -> Iterator[Finding]:
     """The loss of random tokens under random tokens, beside ln V."""
-    tgt = subject.ids(LENGTH, 4)
-    out, blind = subject(tgt, subject.ids(SOURCE, 4, seed=3)), math.log(subject.vocab_size)
+    tgt = subject.tgt.ids(LENGTH, 4)
+    out, blind = subject(tgt, subject.src.ids(SOURCE, 4, seed=3)), math.log(subject.vocab_size)
     if out.isnan().any() or bool((out >= 0).all() and spread(out.sum(-1)) < 1e-3):
         return
-    labels = subject.ids(LENGTH, 4, seed=9)
+    labels = subject.tgt.ids(LENGTH, 4, seed=9)
     loss = float(own_loss(out, labels))
     if abs(loss - blind) > 1 + 0.3 * blind:
         at_input = float(out.gather(-1, tgt.to(out.device)[..., None]).mean() - out.mean()) / spread(out)
@@ -44,26 +54,54 @@ def start(subject: Subject) -> Iterator[Finding]:
 
 def labels(subject: Subject) -> Iterator[Finding]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
-    if subject.loss is None or subject.kind == "encoder-only":
+    loss = text_loss(subject)
+    if loss is None or subject.kind == "encoder-only":
         return
-    tgt, src = _rows(subject), subject.ids(SOURCE, 2, seed=3)
+    tgt, src = _rows(subject), subject.src.ids(SOURCE, 2, seed=3)
     seen = f"loss of two rows of {LENGTH} tokens"
     try:
-        with torch.enable_grad():
-            loss, grad, inputs = _listened(subject, tgt, src)
+        heard = listened(subject, loss, tgt, src)
     except Exception as error:
         yield Finding.of("loss.fails", f"{seen} raised {short(error)}.")
         return
-    if not bool(torch.isfinite(loss).all()) or loss.numel() != 1:
-        yield Finding.of("loss.fails", f"{seen} is {loss.tolist()}.")
-    elif grad is not None:
-        grad = subject.unrolled(grad, len(tgt)).permute(subject.order)
-        yield from _judged(subject, tgt, inputs, grad.argmin(-1), asked=grad.abs().amax(-1) > 1e-12)
+    if not bool(torch.isfinite(heard.loss).all()) or heard.loss.numel() != 1:
+        yield Finding.of("loss.fails", f"{seen} is {heard.loss.tolist()}.")
+    elif heard.gradient is not None:
+        if subject.changed_labels:
+            yield Finding.of(
+                "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
+            )
+        heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
+        assert heard.gradient is not None
+        asked = heard.gradient.abs().amax(-1) > 1e-12
+        found = list(_judged(subject, tgt, heard.inputs, heard.gradient.argmin(-1), asked))
+        if found and not list(_judged(subject, tgt, heard.inputs, heard.gradient.argmax(-1), asked)):
+            yield Finding.of("loss.sign", "the gradient pushes the next token down, and all others up.")
+            return
+        yield from found or _priced(subject, loss, tgt, src, heard.gradient, asked)
+
+
+def _priced(
+    subject: Subject, loss: Callable[..., Tensor], tgt: Tensor, src: Tensor, gradient: Tensor, asked: Tensor
+) -> Iterator[Finding]:
+    """What the loss says of logits that are known: of a blind guess, and of the right words, ever surer."""
+    right = gradient.argmin(-1, keepdim=True)
+    if subject.scale is None and float(gradient.scatter(-1, right, 0)[asked].abs().max()) < 1e-12:
+        yield Finding.of("loss.no_softmax", "its gradient lifts the right words, and pushes no other word down.")
+        return
+    sure = torch.zeros_like(gradient).scatter(-1, right, 1)
+    costs = [float(listened(subject, loss, tgt, src, put=scale * sure).loss) for scale in (0, 1, 2, 4, 8, 16)]
+    blind, best = costs[0], min(costs[1:])
+    if best < -1e-3 * abs(blind):
+        yield Finding.of("loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0.")
+    elif best > 0.6 * blind:
+        seen = f"of a blind guess it is {blind:.2f}, and of right words, however sure, {best:.2f} or more."
+        yield Finding.of("loss.softmax_twice", seen)
 
 
 def _rows(subject: Subject) -> Tensor:
     """Two whole targets from start to end sign, the second with padding behind it where there is any."""
-    tgt = subject.ids(LENGTH, 2, seed=5)
+    tgt = subject.tgt.ids(LENGTH, 2, seed=5)
     if subject.start_id is not None:
         tgt[:, 0] = subject.start_id
     if subject.eos_id is not None:
@@ -75,20 +113,21 @@ def _rows(subject: Subject) -> Tensor:
     return tgt
 
 
-def _listened(subject: Subject, tgt: Tensor, src: Tensor) -> tuple[Tensor, Tensor | None, list[Tensor]]:
-    """The loss, the gradient of the logits, and the ids that went into the model's tables."""
+def listened(
+    subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
+) -> Heard:
+    """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
     outputs: list[Tensor] = []
     inputs: list[Tensor] = []
 
     def on_output(part: nn.Module, args: Any, output: Any) -> None:
-        try:
+        with suppress(TypeError):
             out = scores(output, subject.vocab_size)
-        except TypeError:
-            return
-        axes, last = (2, 1) if subject.flat else (3, subject.order[2])
-        if out.dim() == axes and out.shape[last] == subject.vocab_size and out.requires_grad:
-            out.retain_grad()
-            outputs.append(out)
+            if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
+                if put is not None and turned.shape == put.shape:
+                    turned.data.copy_(subject.scale(put) if subject.scale else put)
+                out.retain_grad()
+                outputs.append(out)
 
     def on_table(part: nn.Module, args: Any, output: Any) -> None:
         inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
@@ -97,25 +136,43 @@ def _listened(subject: Subject, tgt: Tensor, src: Tensor) -> tuple[Tensor, Tenso
     handles += [part.register_forward_hook(on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
     try:
         torch.manual_seed(0)
-        assert subject.loss is not None
-        loss = subject.loss(src, tgt) if subject.two else subject.loss(tgt)
-        loss.sum().backward()
+        with torch.enable_grad():
+            loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
+            loss.sum().backward()
     finally:
         for handle in handles:
             handle.remove()
-    gradients = [out.grad for out in outputs if out.grad is not None]
-    return loss.detach(), gradients[-1] if gradients else None, inputs
+    found = [_turned(subject, out.grad, len(tgt)) for out in outputs if out.grad is not None]
+    return Heard(loss.detach(), found[-1] if found else None, inputs)
+
+
+def _turned(subject: Subject, out: Tensor, rows: int) -> Tensor | None:
+    """The same numbers as (B, T, V), whichever order a module inside has; None where they are no logits."""
+    if subject.flat and out.dim() == 2 and out.shape[1] == subject.vocab_size and len(out) % rows == 0:
+        return (
+            out.view(-1, rows, out.shape[1]).transpose(0, 1) if subject.time_first else out.view(rows, -1, out.shape[1])
+        )
+    for order in (subject.order, (0, 1, 2), (1, 0, 2), (0, 2, 1)):
+        if out.dim() == 3 and out.shape[order[2]] == subject.vocab_size and out.shape[order[0]] == rows:
+            return out.permute(order)
+    return None
 
 
 def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Finding]:
     """Which tokens the labels `best` (B, T) are, at the places that are `asked` for."""
     length = best.shape[1]
-    fits = [x for x in inputs if x.shape == best.shape and bool(torch.isin(x, tgt).all())]
+    turned = [x for y in inputs for x in (y, y.T) if x.shape == best.shape]
+    fits = [x for x in turned if bool(torch.isin(x, tgt).all())]
     given = fits[-1] if fits else tgt[:, :length]
     shown = [int(label) if real else None for real, label in zip(asked[0], best[0], strict=True)]
     first = f"input {given[0].tolist()}, labels {shown}"
     if not bool(asked.any()):
         yield Finding.of("loss.skips", f"no label of two rows has a gradient: {first}.")
+        return
+
+    if not bool(asked.any(1).all()):
+        rows = asked.any(1).logical_not().nonzero().flatten().tolist()
+        yield Finding.of("loss.rows", f"of {len(asked)} rows, no label of those at {rows} has a gradient: {first}.")
         return
 
     def shifted(by: int) -> bool:
@@ -125,10 +182,10 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
         return bool(equal.numel()) and float(equal.float().mean()) >= 0.9
 
     for by, code, which in SHIFTS:
-        if shifted(by):
+        if shifted(by) and not (by == 0 and subject.shifts):
             yield Finding.of(code, f"each label is the token {which}: {first}.")
             return
-    if not shifted(1):
+    if not shifted(1) and not (subject.shifts and shifted(0)):
         yield Finding.of("loss.wrong_labels", f"the labels are not the next tokens: {first}.")
         return
     words = set(tgt[0].tolist()) - {subject.start_id, subject.pad_id, subject.eos_id}

@@ -14,38 +14,31 @@ WORDS = 5  # of a source, before its padding
 
 
 def padding(subject: Subject) -> Iterator[Finding]:
-    """Put padding behind a text, and see whether anything changes."""
-    if subject.pad_id is None:
-        raise ValueError("without pad_id there is no padding")
-    if subject.two or subject.kind == "encoder-only":
-        yield from _source_padding(subject)
-    if subject.kind != "encoder-only":
-        yield from _target_padding(subject)
-
-
-def _padded(subject: Subject, ids: Tensor, length: int) -> Tensor:
-    return torch.cat([ids, torch.full((len(ids), length - ids.shape[1]), subject.pad_id or 0)], 1)
+    """Put padding behind a text, and see whether anything changes; put texts of several lengths into one batch."""
+    if subject.src.pad_id is None:
+        return
+    found = list(_source_padding(subject)) if subject.two or subject.kind == "encoder-only" else []
+    if subject.kind != "encoder-only" and subject.pad_id is not None:
+        found += _target_padding(subject)
+    yield from found
+    if not any(finding.severity == "sick" for finding in found):
+        yield from _company(subject)
 
 
 def _inputs(subject: Subject, source: Tensor) -> tuple[Tensor, ...]:
     """What the model is given to read this source."""
-    return (subject.ids(TARGET), source) if subject.two else (source,)
+    return (subject.tgt.ids(TARGET), source) if subject.two else (source,)
 
 
 def _source_padding(subject: Subject) -> Iterator[Finding]:
-    words = subject.ids(WORDS, seed=2)
+    words = subject.src.ids(WORDS, seed=2)
 
     def run(ids: Tensor) -> Tensor:
         return subject(*_inputs(subject, ids))[:, : None if subject.two else WORDS]
 
-    alone, padded = run(words), run(_padded(subject, words, SOURCE))
+    alone, padded = run(words), run(subject.src.padded(words, SOURCE))
     size = subject.leak * spread(padded if alone.isnan().any() else alone)
-    dead = []
-    for j in range(WORDS):
-        moved = gap(padded, run(_padded(subject, subject.changed(words, j), SOURCE)))
-        if not subject.two:
-            moved[:, j] = 0  # its own scores are not what is asked
-        dead.append(bool(moved.max() <= subject.silence * spread(padded)))
+    dead = _dead(subject, words)
     text = f"{WORDS} words and {SOURCE - WORDS} times pad_id"
     if all(dead):
         if not subject.two or not _ignored(subject):
@@ -62,18 +55,50 @@ def _source_padding(subject: Subject) -> Iterator[Finding]:
         yield from _empty_row(subject, words)
 
 
+def _dead(subject: Subject, words: Tensor) -> list[bool]:
+    """Which words, with padding behind them, have no effect whatsoever on the scores (of other words)."""
+    dead = []
+    with subject.exact():
+        base = subject(*_inputs(subject, subject.src.padded(words, SOURCE)))
+        for j in range(WORDS):
+            moved, ids = [], words
+            for _ in range(2):
+                ids = subject.src.changed(ids, j)
+                moved.append(gap(base, subject(*_inputs(subject, subject.src.padded(ids, SOURCE)))))
+            if not subject.two:
+                moved = [m[:, [i for i in range(WORDS) if i != j]] for m in moved]  # its own is not what is asked
+            dead.append(not any(bool(m.any()) for m in moved))
+    return dead
+
+
+def _company(subject: Subject) -> Iterator[Finding]:
+    """Texts of several lengths in one batch, beside each of them with its padding alone."""
+    sides = ("source", "target") if subject.two else ("target",)
+    for side in sides:
+        src = subject.src.mixed((SOURCE, 3, 6) if side == "source" else (SOURCE,) * 3, seed=3)
+        real = (TARGET, 2, 4) if side == "target" else (TARGET,) * 3
+        tgt = subject.tgt.mixed(real, seed=4)
+        many = subject(tgt, src)
+        for row, length in enumerate(real):
+            alone, beside = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
+            if subject.apart(alone, beside):
+                seen = f"in a batch with {side}s of other lengths, the scores of text {row} differ from those alone"
+                yield Finding.of("padding.company", f"{seen} by {_size(alone, beside)}.")
+                return
+
+
 def _size(a: Tensor, b: Tensor) -> str:
     return f"{float(gap(a, b).max()) / spread(a):.2g} of their spread"
 
 
 def _ignored(subject: Subject) -> bool:
-    a, b = (subject(subject.ids(TARGET), subject.ids(SOURCE, seed=seed)) for seed in (4, 5))
+    a, b = (subject(subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=seed)) for seed in (4, 5))
     return not bool(gap(a, b).max() > subject.silence * spread(a))
 
 
 def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     """Which of the mistakes shows padding, and the part where words first differ."""
-    padded = _padded(subject, words, SOURCE)
+    padded = subject.src.padded(words, SOURCE)
     a, b = (subject.trace(*_inputs(subject, ids))[0] for ids in (words, padded))
     name, _ = culprit(a, b, (WORDS, SOURCE), slice(0, WORDS), subject.leak)
     pairs = [pair for one, two in zip(a, b, strict=False) for pair in zip(one.inputs, two.inputs, strict=False)]
@@ -82,7 +107,21 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
-    return "padding.query_rows" if _query_rows(subject, padded) else code, name
+    if _query_rows(subject, padded):
+        return "padding.query_rows", name
+    return "padding.length" if _all_hidden(subject, padded) else code, name
+
+
+def _all_hidden(subject: Subject, padded: Tensor) -> bool:
+    """Whether no weight of attention, of those of words, lies on padding."""
+    with AttentionWatch() as watch:
+        subject(*_inputs(subject, padded), grad=True)
+    seen = [
+        w[..., :WORDS, WORDS:] if w.shape[-2] == SOURCE else w[..., WORDS:]
+        for w in watch.weights
+        if w.shape[-1] == SOURCE
+    ]
+    return bool(seen) and all(bool((w < 1e-6).all()) for w in seen)
 
 
 def _query_rows(subject: Subject, padded: Tensor) -> bool:
@@ -100,21 +139,21 @@ def _query_rows(subject: Subject, padded: Tensor) -> bool:
 
 
 def _empty_row(subject: Subject, words: Tensor) -> Iterator[Finding]:
-    padded, nothing = _padded(subject, words, SOURCE), _padded(subject, words[:, :0], SOURCE)
-    if subject.two and subject(subject.ids(TARGET).expand(2, -1), torch.cat([padded, nothing]))[1].isnan().any():
+    padded, nothing = subject.src.padded(words, SOURCE), subject.src.padded(words[:, :0], SOURCE)
+    if subject.two and subject(subject.tgt.ids(TARGET).expand(2, -1), torch.cat([padded, nothing]))[1].isnan().any():
         yield Finding.of("padding.empty_row", "a source of nothing but pad_id gave NaN.")
 
 
 def _target_padding(subject: Subject) -> Iterator[Finding]:
     real = 4
-    plain = words = subject.ids(real, seed=2)
+    plain = words = subject.tgt.ids(real, seed=2)
     if subject.start_id is not None:
         words = words.clone()
         words[:, 0] = subject.start_id
-    alone, padded = subject(words), subject(_padded(subject, words, TARGET))
+    alone, padded = subject(words), subject(subject.tgt.padded(words, TARGET))
     if subject.start_id == subject.pad_id:
         later = slice(1, None)
-        changed, moved = subject(subject.changed(words, later)), subject(subject.changed(plain, later))
+        changed, moved = subject(subject.tgt.changed(words, later)), subject(subject.tgt.changed(plain, later))
         guarded = gap(subject(plain), moved)[0, 0] <= subject.leak * spread(moved)
         leaks = gap(alone, changed)[0, 0] > subject.leak * spread(moved)
         if alone.isnan().any() or (leaks and guarded):
@@ -124,7 +163,7 @@ def _target_padding(subject: Subject) -> Iterator[Finding]:
     if padded.isnan().any() and not alone.isnan().any():
         yield Finding.of("padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN.")
     elif subject.apart(alone, padded[:, :real]):
-        longer = subject.ids(TARGET, seed=2)
+        longer = subject.tgt.ids(TARGET, seed=2)
         if not subject.apart(subject(longer)[:, :real], subject(longer[:, :real])):  # else the future leaks anyway
             seen = f"the scores at {real} tokens change by {_size(alone, padded[:, :real])} when padding follows."
             yield Finding.of("padding.target", seen)

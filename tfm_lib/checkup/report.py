@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
-from tfm_lib.checkup.advice import ADVICE, EXPLAINS
+from tfm_lib.checkup.advice import ADVICE
+from tfm_lib.checkup.causes import EXPLAINS
 
 SEVERITIES = ("sick", "doubtful", "note")
 
@@ -38,13 +39,14 @@ class Report:
     kind: str = "unknown"
     findings: list[Finding] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)  # in the order in which it was tried
+    failed: list[str] = field(default_factory=list)  # those of them that found something sick
     not_tried: list[str] = field(default_factory=list)  # each with its reason
     not_given: list[str] = field(default_factory=list)  # what it would have examined, had it been given
     problem: str = ""  # why nothing could be examined, with the fix; empty where something was
 
     @property
     def healthy(self) -> bool:
-        """Whether it was examined and nothing is sick; what is doubtful is for you to judge."""
+        """Whether nothing of what was tried is sick; what is doubtful is for you to judge."""
         return not self.problem and not any(finding.severity == "sick" for finding in self.findings)
 
     @property
@@ -54,8 +56,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: healthy; 1: something is sick; 2: it could not be examined."""
-        return 2 if self.problem else int(not self.healthy)
+        """0: healthy; 1: something is sick; 2: it could not be examined; 3: nothing is sick, but not all was tried."""
+        return 2 if self.problem else 1 if not self.healthy else 3 if self.not_tried else 0
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Take findings, once per code, the worst first, causes before what may follow, and else as they came."""
@@ -70,13 +72,14 @@ class Report:
 
     def to_json(self) -> str:
         """For machines; `from_json` reads it."""
-        return json.dumps({**asdict(self), "healthy": self.healthy}, ensure_ascii=False, indent=2)
+        judged = {"healthy": self.healthy, "exit_code": self.exit_code}
+        return json.dumps({**asdict(self), **judged}, ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Report":
         """What `to_json` wrote."""
         fields = json.loads(text)
-        del fields["healthy"]
+        del fields["healthy"], fields["exit_code"]
         return cls(**{**fields, "findings": [Finding(**finding) for finding in fields["findings"]]})
 
     @property
@@ -85,15 +88,15 @@ class Report:
         if self.problem:
             return f"It could not be examined: {self.problem}"
         counts = {name: sum(f.severity == name for f in self.findings) for name in SEVERITIES}
-        if not self.healthy:
-            to_judge = f", {counts['doubtful']} to judge" if counts["doubtful"] else ""
-            return f"This {self.kind} model is sick: {_count(counts['sick'], 'fault')}{to_judge}."
-        if counts["doubtful"]:
-            return f"This {self.kind} model is healthy, with {_count(counts['doubtful'], 'thing')} to judge."
-        return f"This {self.kind} model is healthy."
+        to_judge = f", with {_count(counts['doubtful'], 'thing')} to judge" * bool(counts["doubtful"])
+        state = f"sick: {_count(counts['sick'], 'fault')}" if counts["sick"] else "healthy"
+        state += " as far as it was tried" * (self.exit_code == 3)
+        parts = f"{_count(len(self.tried) - len(self.failed), 'part')} passed, {len(self.failed)} failed"
+        left = f", {len(self.not_tried)} not tried: {'; '.join(self.not_tried)}" * bool(self.not_tried)
+        return f"This {self.kind} model is {state}{to_judge}. {parts}{left}."
 
     def __str__(self) -> str:
-        parts = [self.verdict]
+        parts = [_wrap(self.verdict)]
         for finding in self.findings:
             lines = [
                 f"[{finding.severity}] {finding.code}",
@@ -104,7 +107,7 @@ class Report:
                 *(f"  {line}" for line in self._follows(finding, "")),
             ]
             parts.append("\n".join(map(_wrap, lines)))
-        return "\n\n".join([*parts, *map(_wrap, self._round("; ".join(self.not_tried)))])
+        return "\n\n".join([*parts, *map(_wrap, self._round())])
 
     def _repr_markdown_(self) -> str:
         lines = [f"**{_plain(self.verdict)}**"]
@@ -114,7 +117,7 @@ class Report:
                 f"  *Likely:* {_plain(finding.likely)} *Read:* {_plain(finding.read)}.",
                 *(f"  {line}" for line in self._follows(finding, "`")),
             ]
-        lines += [f"\n{line}" for line in self._round(_plain("; ".join(self.not_tried)))]
+        lines += [f"\n{line}" for line in self._round()]
         return "\n".join(lines)
 
     def _follows(self, finding: Finding, quote: str) -> list[str]:
@@ -122,13 +125,9 @@ class Report:
         cause = self.cause(finding.code)
         return [f"Mend {quote}{cause}{quote} first: this may only follow from it."] if cause else []
 
-    def _round(self, not_tried: str) -> list[str]:
-        """What was tried, and what was not."""
-        lists = {
-            "Tried": ", ".join(self.tried),
-            "Not tried": not_tried,
-            "Not given, so not asked about": ", ".join(self.not_given),
-        }
+    def _round(self) -> list[str]:
+        """What was tried, and what could not be since it was not given."""
+        lists = {"Tried": ", ".join(self.tried), "Not given, so not asked about": ", ".join(self.not_given)}
         return [f"{name}: {names}." for name, names in lists.items() if names]
 
 

@@ -15,7 +15,7 @@ from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 def saving(subject: Subject) -> Iterator[Finding]:
     """Save, spoil every weight, load, and ask again."""
     module = subject.module_to("save")
-    tgt, src = subject.ids(TARGET), subject.ids(SOURCE, seed=3)
+    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=3)
     before = subject(tgt, src)
     yield from _attributes(subject, module)
     with borrowed(module):
@@ -40,7 +40,7 @@ def _attributes(subject: Subject, module: nn.Module) -> Iterator[Finding]:
         for key, value in vars(part).items()
         if isinstance(value, Tensor) and value.numel() > 1
     ]
-    subject(subject.ids(3), subject.ids(4))
+    subject(subject.tgt.ids(3), subject.src.ids(4))
     for part, key, where, value in held:
         if vars(part).get(key) is value:
             yield Finding.of("saving.attribute", f"{where} is a tensor of shape {tuple(value.shape)}.")
@@ -50,7 +50,7 @@ def _attributes(subject: Subject, module: nn.Module) -> Iterator[Finding]:
 def precision(subject: Subject) -> Iterator[Finding]:
     """Run it with all its weights in float16, and in bfloat16, on a text with padding."""
     module = subject.module_to("convert")
-    tgt, src = subject.ids(TARGET, 2), subject.ids(SOURCE, 2, seed=3)
+    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
     if subject.pad_id is not None:
         src[1, -3:] = subject.pad_id
     if subject(tgt, src).isnan().any():

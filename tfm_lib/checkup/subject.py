@@ -1,26 +1,22 @@
 """The model under examination, as a closed box: ids in, logits out, whatever its conventions are."""
 
-import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import permutations
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tfm_lib.checkup.measures import gap, scores, short, spread
+from tfm_lib.checkup.borrow import borrowed, swap
+from tfm_lib.checkup.measures import gap, scores, spread
 from tfm_lib.checkup.watch import Step, traced
+from tfm_lib.checkup.words import Words
 
 Call = Callable[..., Any]
-Special = tuple[int | None, int | None, int | None]  # pad_id, start_id, eos_id
 KINDS = ("encoder-decoder", "decoder-only", "encoder-only")
-BATCH, SOURCE, TARGET = 2, 9, 7  # of the tiny inputs: three sizes that cannot be confused
-
-
-class NotExaminable(Exception):
-    """Nothing can be said of it; the text says why, and what to do."""
+SOURCE, TARGET = 9, 7  # lengths of the tiny inputs: sizes that cannot be confused
 
 
 class OutOfTime(BaseException):
@@ -34,53 +30,51 @@ class Subject:
     shape: tuple[int, ...] = ()  # of its output, once it was called
     flat = False  # its output has one axis for texts and places, (B * T, V)
     shortened = False  # it drops the last token of the target itself
+    time_first = False  # it takes ids of shape (T, B)
+    swapped = False  # it takes the target first
+    names: list[str] | None = None  # of its arguments for ids, where it must be called by them
+    masks: Callable[[Tensor, Tensor], dict[str, Tensor]] | None = None  # made of source and target, for its arguments
     encode: Call | None = None  # what its owner gave beside it, see `checkup`
     decode: Call | None = None
     loss: Call | None = None
     generate: Call | None = None
     quick = False
+    writes: tuple[Callable[[Tensor], list[Any]], bool] | None = None  # how `generate` is called, see `writer`
+    changed_labels = False  # its loss has written into the labels that it was given
+    remembers = False  # what a module keeps from one call is there in the next
+    scale: Callable[[Tensor], Tensor] | None = None  # what makes its scores of logits, where they are none
 
     def __init__(
-        self, model: Call, module: nn.Module | None, vocab_size: int, special: Special, kind: str | None, limit: float
+        self, model: Call, module: nn.Module | None, words: tuple[Words, Words], kind: str | None, limit: float
     ) -> None:
-        self.model, self.module, self.vocab_size = model, module, vocab_size
-        self.pad_id, self.start_id, self.eos_id = special
-        self.deadline = time.monotonic() + limit
-        self.words = torch.tensor([i for i in range(vocab_size) if i not in special])
-        if len(self.words) < 6:
-            raise NotExaminable(f"{len(self.words)} ordinary ids are too few; give a model with vocab_size 10 or more")
+        self.model, self.module = model, module
+        self.src, self.tgt = words
+        self.start_id: int | None = None
+        self.eos_id: int | None = None
+        self.began, self.limit = time.monotonic(), limit
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
-        self.two = self._wants_two(kind)
-        self.kind = kind or "encoder-decoder" * self.two
+        self.two, self.kind = kind in (None, "encoder-decoder"), kind or ""
+        self.own = [(vars(part), set(vars(part))) for part in self.parts]  # their attributes at the beginning
         weights = [] if module is None else list(module.parameters())
         half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
         self.leak, self.silence = (0.1, 1e-3) if half else (1e-4, 1e-7)  # relative to how far logits spread
         self.device = weights[0].device if weights else torch.device("cpu")
 
-    def _wants_two(self, kind: str | None) -> bool:
-        if kind is not None:
-            return kind == "encoder-decoder"
-        if self.by_name:
-            two = bool(self.model.config.is_encoder_decoder)  # type: ignore[attr-defined]
-            if not two:
-                self.declared = "encoder-only" if "MaskedLM" in type(self.model).__name__ else "decoder-only"
-            return two
-        call = self.model.forward if isinstance(self.model, nn.Module) else self.model
-        try:
-            arguments = inspect.signature(call).parameters.values()
-        except (TypeError, ValueError):
-            return True
-        places = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
-        needed = [a for a in places if a.default is a.empty]
-        if len(needed) > 2:
-            names = ", ".join(a.name for a in needed)
-            fix = "a function of ids alone, such as lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
-            raise NotExaminable(f"forward wants {len(needed)} arguments ({names}); give {fix}")
-        if len(needed) == 2 or any(a.kind is a.VAR_POSITIONAL for a in arguments):
-            return True
-        second = places[1].name.lower() if len(places) > 1 else ""
-        return any(word in second for word in ("tgt", "target", "trg", "dec", "summary"))
+    @property
+    def vocab_size(self) -> int:
+        """How many scores it gives for each position."""
+        return self.tgt.size
+
+    @property
+    def pad_id(self) -> int | None:
+        """What fills up the target."""
+        return self.tgt.pad_id
+
+    @property
+    def seconds_left(self) -> float:
+        """Until no new question is asked."""
+        return self.began + self.limit - time.monotonic()
 
     @property
     def parts(self) -> list[nn.Module]:
@@ -109,47 +103,73 @@ class Subject:
         if self.module is not None:
             self.module.train(training)
 
-    def ids(self, length: int, rows: int = 1, seed: int = 0) -> Tensor:
-        """Ordinary tokens (rows, length), none beside its equal where the vocabulary allows it."""
-        dice = torch.Generator().manual_seed(1000 + seed)
-        drawn = [self.words[torch.randperm(len(self.words), generator=dice)] for _ in range(rows)]
-        return torch.stack([row.repeat(length // len(row) + 1)[:length] for row in drawn])
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """In float64, where a model can do that: what has any influence has some there, even through a sure softmax."""
+        with borrowed(self.module):
+            swap(self.module, lambda x: x.double() if x.is_floating_point() else x.clone())
+            try:
+                self(self.tgt.ids(TARGET))
+            except Exception:
+                swap(self.module, lambda x: x.float() if x.is_floating_point() else x.clone())
+            yield
 
-    def other(self, ids: Tensor) -> Tensor:
-        """For each of these tokens another ordinary one."""
-        place = torch.searchsorted(self.words, ids.clamp(max=int(self.words[-1])))
-        return self.words[(place + 1) % len(self.words)]
+    def forget(self) -> None:
+        """Drop what modules have kept from earlier calls, unless they are to remember: each question stands alone."""
+        for attributes, names in () if self.remembers else self.own:
+            for name in set(attributes) - names:
+                del attributes[name]
 
-    def changed(self, ids: Tensor, place: int | slice) -> Tensor:
-        """These ids (B, T) with other ordinary tokens at the place."""
-        ids = ids.clone()
-        ids[:, place] = self.other(ids[:, place])
-        return ids
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """From a fresh beginning on, what is kept from one call is there in the next."""
+        self.forget()
+        self.remembers = True
+        try:
+            yield
+        finally:
+            self.remembers = False
 
     def raw(self, tgt: Tensor, src: Tensor | None = None, seed: int = 0) -> Any:
         """What the model returns; its random numbers are the same at every call with this seed."""
-        if time.monotonic() > self.deadline:
+        if self.seconds_left < 0:
             raise OutOfTime
+        self.forget()
         torch.manual_seed(seed)
         tgt = tgt.to(self.device)
-        if not self.two:
-            hides = self.by_name and self.declared == "encoder-only" and self.pad_id is not None
+        if self.by_name and not self.two:
+            hides = self.declared == "encoder-only" and self.pad_id is not None
             return self.model(tgt, **({"attention_mask": tgt.ne(self.pad_id or 0).long()} if hides else {}))
-        src = self.ids(SOURCE).expand(len(tgt), -1) if src is None else src
+        src = self.src.ids(SOURCE).expand(len(tgt), -1) if src is None else src
         src = src.to(self.device)
         if self.by_name:
-            seen = torch.ones_like(src) if self.pad_id is None else (src != self.pad_id).long()
+            seen = torch.ones_like(src) if self.src.pad_id is None else (src != self.src.pad_id).long()
             return self.model(input_ids=src, attention_mask=seen, decoder_input_ids=tgt)
-        return self.model(src, tgt)
+        masks = self.masks(src, tgt) if self.masks else {}
+        ids = [(x.T if self.time_first else x).contiguous() for x in ((src, tgt) if self.two else (tgt,))]
+        ids = ids[::-1] if self.swapped else ids
+        if self.names:
+            return self.model(**dict(zip(self.names, ids, strict=True)), **masks)
+        return self.model(*ids, **masks)
 
     def __call__(self, tgt: Tensor, src: Tensor | None = None, *, grad: bool = False, seed: int = 0) -> Tensor:
-        """Logits (B, T, V) in float32."""
-        extra = torch.cat([tgt, self.words[:1].expand(len(tgt), 1)], 1) if self.shortened else tgt
+        """Logits (B, T, V), in float32 or, where it calculates so, float64."""
+        extra = torch.cat([tgt, self.tgt.ordinary[:1].expand(len(tgt), 1)], 1) if self.shortened else tgt
         with torch.set_grad_enabled(grad):
-            out = self.unrolled(scores(self.raw(extra, src, seed), self.vocab_size), len(tgt)).permute(self.order)
+            out = self.laid_out(scores(self.raw(extra, src, seed), self.vocab_size), len(tgt))
         if out.shape[:2] != tgt.shape:
             raise ValueError(f"ids of shape {tuple(tgt.shape)} gave scores for {tuple(out.shape[:2])}")
-        return out.float()
+        return out if out.dtype == torch.float64 else out.float()
+
+    def laid_out(self, out: Tensor, rows: int) -> Tensor:
+        """What it returns for so many texts, as (B, T, V)."""
+        if self.flat:
+            return (
+                out.reshape(-1, rows, out.shape[-1]).transpose(0, 1)
+                if self.time_first
+                else out.unflatten(0, (rows, -1))
+            )
+        return out.permute(self.order)
 
     def apart(self, a: Tensor, b: Tensor, times: float = 1.0) -> bool:
         """Whether scores (B, T, V) differ, by more than rounding leaves of their spread."""
@@ -161,37 +181,11 @@ class Subject:
             out = self(*ids)
         return steps, out
 
-    def unrolled(self, out: Tensor, rows: int) -> Tensor:
-        """What it returns for so many texts, with three axes."""
-        return out.reshape(rows, -1, out.shape[-1]) if self.flat else out
-
-    def learn_conventions(self) -> None:
-        """Find out by one call how its output is laid out. Raises NotExaminable where no output fits."""
-        length = TARGET if self.vocab_size not in (TARGET, BATCH) else TARGET + 4
-        tgt, src = self.ids(length, BATCH), self.ids(SOURCE, BATCH, seed=7)
-        asked = f"ids of shape {f'{(BATCH, SOURCE)} and ' * self.two}{(BATCH, length)}"
-        last = self.words[-1:]
-        try:
-            with torch.no_grad():
-                out = scores(self.raw(tgt, src), self.vocab_size)
-                self.raw(last.expand(BATCH, length), last.expand(BATCH, SOURCE))
-        except Exception as error:
-            fix = (
-                "give a function that takes such ids and returns logits, or kind= if it takes another number of inputs"
-            )
-            if isinstance(error, IndexError):
-                asked = f"{asked} from 0 to {self.vocab_size - 1}"
-                fix = "an embedding seems to have fewer rows: correct vocab_size, or the embedding"
-            raise NotExaminable(f"given {asked}, it raised {short(error)}; {fix}") from None
-        self.shape = shape = tuple(out.shape)
-        for t in (length, length - 1):
-            wanted, flat = (BATCH, t, self.vocab_size), shape == (BATCH * t, self.vocab_size)
-            orders = permutations(range(3)) if len(shape) == 3 else ()
-            fits = [order for order in orders if tuple(shape[axis] for axis in order) == wanted]
-            if fits or flat:
-                self.order, self.flat, self.shortened = fits[0] if fits else self.order, flat, t < length
-                self(tgt, src)  # of one token more where it drops one
-                return
-        right = f"where ({BATCH}, {length}, vocab_size={self.vocab_size}) is wanted"
-        fix = "return the logits of every position, or correct vocab_size"
-        raise NotExaminable(f"given {asked}, it returned shape {shape}, {right}; {fix}")
+    @cached_property
+    def shifts(self) -> bool:
+        """Whether it shifts the target itself: the scores at a position depend on what stands before it alone."""
+        tgt = self.tgt.ids(TARGET)
+        base = self(tgt)
+        moved = [gap(base, self(self.tgt.changed(tgt, j)))[0] > 0 for j in range(TARGET)]
+        sees = torch.stack(moved, 1)
+        return self.kind != "encoder-only" and not bool(sees.triu().any()) and bool(sees.tril(-1).any())

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -45,11 +46,29 @@ def traced(module: nn.Module | None) -> Iterator[list[Step]]:
             handle.remove()
 
 
+@contextmanager
+def called() -> Iterator[list[tuple[nn.Module, Any, Any]]]:
+    """Collects every module that runs inside, registered or not, with what it was given and what it returned."""
+    calls: list[tuple[nn.Module, Any, Any]] = []
+    handle = register_module_forward_hook(lambda part, args, output: calls.append((part, args, output)))
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
+def reads(args: Any, *texts: Tensor) -> bool:
+    """Whether a module was given the ids of one of these texts, in whatever layout."""
+    ids = args[0].flatten().sort()[0].tolist() if args and isinstance(args[0], Tensor) else []
+    return any(ids == text.flatten().sort()[0].tolist() for text in texts)
+
+
 def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
     """Its slice on the first axis of this length, time, as (time, rest); None where it has no such axis."""
     for axis in range(min(tensor.dim(), 2)):
         if tensor.shape[axis] == length:
-            return tensor.transpose(0, axis)[keep].flatten(1).float()
+            kept = tensor.transpose(0, axis)[keep].flatten(1)
+            return kept if kept.dtype == torch.float64 else kept.float()
     return None
 
 
@@ -82,12 +101,15 @@ class AttentionWatch(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.weights: list[Tensor] = []
+        self.axes: list[tuple[tuple[int, ...], int]] = []  # each softmax: the shape of its scores, and over which axis
+        self.drops = False  # whether any dropout was at work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         if name in ("_softmax", "_safe_softmax"):
             axes = args[0].dim()
+            self.axes.append((tuple(args[0].shape), args[1] % axes))
             if axes >= 3 and args[1] % axes == axes - 1:  # over the keys
                 self.weights.append(out.detach())
         elif name == "_scaled_dot_product_flash_attention_for_cpu":
@@ -97,4 +119,6 @@ class AttentionWatch(TorchDispatchMode):
             if len(args) > 4 and args[4]:
                 scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
             self.weights.append((scores if mask is None else scores + mask).softmax(-1))
+        elif name == "native_dropout" or (name == "bernoulli_" and args[1:] and args[1] not in (0, 1)):
+            self.drops = True
         return out

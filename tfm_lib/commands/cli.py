@@ -52,14 +52,22 @@ def checkup(
     pad_id: Id = None,
     start_id: Id = None,
     eos_id: Id = None,
+    src_vocab_size: Annotated[
+        int | None, Option(parser=integer(0), help="the same of its source, if it differs")
+    ] = None,
+    src_pad_id: Id = None,
     kind: Kind = None,
     quick: Annotated[bool, Option("--quick", help="without long texts, with less learning")] = False,
     json: Annotated[bool, Option("--json", help="for machines")] = False,
 ) -> None:
-    """What is wrong with a Transformer of yours. The exit status: 0 for a healthy one, 1 for a sick one, 2 for none."""
+    """What is wrong with a Transformer of yours.
+
+    The exit status: 0 healthy, 1 sick, 2 could not be examined, 3 nothing is sick, but not all could be tried.
+    """
     from tfm_lib.checkup.command import examined
 
     ids = {"vocab_size": vocab_size, "pad_id": pad_id, "start_id": start_id, "eos_id": eos_id}
+    ids |= {"src_vocab_size": src_vocab_size, "src_pad_id": src_pad_id}
     report = examined(target, {name: value for name, value in ids.items() if value is not None}, kind, quick)
     print(report.to_json() if json else report)
     sys.exit(report.exit_code)

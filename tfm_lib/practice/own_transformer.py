@@ -127,7 +127,9 @@ class OwnTransformer(nn.Module):
 
     @torch.no_grad()
     def generate(self, src: Tensor, length: int = 12) -> Tensor:
-        """Write greedily (B, at most length), in the mode that the model is in."""
+        """Write greedily (B, at most length), without dropout."""
+        was_training = self.training
+        self.eval()
         state = self.encode(src)
         tgt = torch.full_like(src[:, :1], self.start_id)
         done = torch.zeros_like(tgt[:, 0], dtype=torch.bool)
@@ -135,6 +137,7 @@ class OwnTransformer(nn.Module):
             new = self.decode(tgt, *state)[:, -1].argmax(-1)
             new = new.masked_fill(done, self.pad_id)
             tgt, done = torch.cat([tgt, new[:, None]], 1), done | (new == self.eos_id)
+        self.train(was_training)
         return tgt[:, 1:]
 
 

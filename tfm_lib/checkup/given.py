@@ -1,0 +1,128 @@
+"""What is given beside a model, in whatever form: a loss of texts or of logits, a writer of ids or of strings."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfm_lib.checkup.conventions import arguments
+from tfm_lib.checkup.measures import as_list, scores, short
+from tfm_lib.checkup.subject import Subject
+from tfm_lib.checkup.watch import called
+
+
+def scalar(out: Any) -> Tensor:
+    """What a loss returns, its first tensor, its `.loss` or its ["loss"]; TypeError where there is none of them."""
+    if isinstance(out, dict) or hasattr(out, "loss"):
+        out = out["loss"] if isinstance(out, dict) and "loss" in out else getattr(out, "loss", out)
+    if isinstance(out, tuple | list):
+        out = next((part for part in out if isinstance(part, Tensor) and part.is_floating_point()), out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"no loss in what it returned, a {type(out).__name__}; return a tensor of one number")
+    return out
+
+
+Write = Callable[[Tensor], list[Any]]
+
+
+def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
+    """A loss of (src, tgt), or (tokens), from what was given, which may want (logits, labels) instead.
+
+    Where nothing was given, a model that takes `labels` has a loss of its own. None where there is none.
+    """
+    loss: Any = subject.loss
+    if loss is None:
+        if subject.two and any(argument.name == "labels" for argument in arguments(subject.model)):
+            with suppress(Exception):
+                _of_labels(subject, subject.src.ids(5, 2), subject.tgt.ids(4, 2))
+                return lambda *ids: _of_labels(subject, *ids)
+        return None
+    if _of_logits(subject, loss):
+        return lambda *ids: _from_logits(subject, loss, *ids)
+    return lambda *ids: scalar(loss(*(x.T.contiguous() for x in ids) if subject.time_first else ids))
+
+
+def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
+    """What the model itself returns for labels: the words behind the start, and -100 for padding."""
+    labels = tgt[:, 1:].clone()
+    masks = {"attention_mask": torch.ones_like(src)} if subject.by_name else {}
+    if subject.by_name and subject.src.pad_id is not None:
+        masks["attention_mask"] = (src != subject.src.pad_id).long()
+    if subject.pad_id is not None:
+        labels[labels == subject.pad_id] = -100
+    before = labels.clone()
+    loss = scalar(subject.model(src, labels=labels, **masks))
+    if not labels.equal(before):
+        subject.changed_labels = True
+    return loss
+
+
+def _of_logits(subject: Subject, loss: Callable[..., Any]) -> bool:
+    """Whether a loss does not run the model, and so wants what the model gives."""
+    src, tgt = subject.src.ids(5, 2, seed=3), subject.tgt.ids(4, 2, seed=3)
+    ids = [x.T.contiguous() if subject.time_first else x for x in ((src, tgt) if subject.two else (tgt,))]
+    known = {id(part) for part in subject.parts}
+    if not known:
+        return False
+    with called() as calls, suppress(Exception):
+        loss(*ids)
+    return not any(id(part) in known for part, *_ in calls) and len(arguments(loss)) != 1
+
+
+def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:
+    """The loss of the next tokens; of logits (B * T, V) or, where it does not take those, (B, T, V) or (B, V, T)."""
+    src, tgt = ids if subject.two else (None, ids[0])
+    inputs = tgt if subject.shortened else tgt[:, 1:] if subject.shifts else tgt[:, :-1]
+    out = subject.laid_out(scores(subject.raw(inputs, src), subject.vocab_size), len(tgt))
+    labels = tgt[:, 1 : 1 + out.shape[1]].to(out.device)
+    failed: Exception | None = None
+    for a, b in ((out, labels), (out.flatten(0, 1), labels.flatten()), (out.transpose(1, 2), labels)):
+        try:
+            return scalar(loss(a, b))
+        except Exception as error:
+            failed = failed or error
+    raise ValueError(f"of logits {tuple(out.shape)} and labels {tuple(labels.shape)}: {short(failed)}")  # type: ignore[arg-type]
+
+
+def writer(subject: Subject) -> tuple[Write, bool]:
+    """A function of texts that gives a row for each, of ids, candidates or words; whether it writes them one by one.
+
+    What was given may take one text at a time, with or without an axis for the batch, or have time first.
+    """
+    generate: Any = subject.generate
+    forms: list[Write] = [
+        lambda src: _rows(generate(src.contiguous()), len(src)),
+        lambda src: _rows(generate(src.T.contiguous()).T, len(src)),
+        lambda src: [row for text in src for row in _rows(generate(text[None]), 1)],
+        lambda src: [row for text in src for row in _rows(generate(text), 1)],
+    ]
+    found = subject.writes
+    with subject.mode(training=False), torch.no_grad():
+        for number, form in enumerate(forms):
+            if not found and (number != 1 or subject.time_first):
+                with suppress(Exception):
+                    subject.forget()
+                    form(subject.src.ids(5, 3, seed=6))
+                    found = subject.writes = form, number > 1
+    write, single = found or (forms[0], False)
+
+    def afresh(src: Tensor) -> list[Any]:
+        subject.forget()
+        with torch.no_grad():
+            return write(src)
+
+    return afresh, single
+
+
+def _rows(out: Any, texts: int) -> list[Any]:
+    """What it wrote, a row for each text. ValueError where it is a number of rows that does not fit."""
+    out = getattr(out, "sequences", out)
+    if isinstance(out, tuple) and out and isinstance(out[0], Tensor | list):
+        out = out[0]
+    rows = [out] if isinstance(out, str) else as_list(out)
+    rows = [rows] if rows and isinstance(rows[0], int) else rows  # one text, as its ids
+    if len(rows) != texts:
+        raise ValueError(f"{len(rows)} rows were written for {texts} texts")
+    return [row.split() if isinstance(row, str) else as_list(row) for row in rows]

@@ -1,0 +1,138 @@
+"""Masks that a model takes as arguments: which form of them it wants, found out by trying."""
+
+from contextlib import suppress
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
+from tfm_lib.checkup.hidden import hidden_ids
+from tfm_lib.checkup.measures import gap, spread
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import AttentionWatch
+from tfm_lib.checkup.words import NotExaminable
+
+KINDS = {
+    "True where it may look": lambda keep: keep,
+    "True where it may not look": lambda keep: ~keep,
+    "1 where it may look": lambda keep: keep.long(),
+    "1 where it may not look": lambda keep: (~keep).long(),
+    "0 where it may look, else -inf": lambda keep: torch.zeros(keep.shape).masked_fill(~keep, -torch.inf),
+}
+OF_PADDING = {
+    "(B, S)": lambda keep: keep,
+    "(B, 1, S)": lambda keep: keep[:, None],
+    "(B, 1, 1, S)": lambda keep: keep[:, None, None],
+    "(S, B)": lambda keep: keep.T,
+}
+OF_TIME = {
+    "(T, T)": lambda keep: keep[0],
+    "(B, T, T)": lambda keep: keep,
+    "(B, 1, T, T)": lambda keep: keep[:, None],
+}
+
+
+class Form(NamedTuple):
+    """One convention: what True or 1 means, and the axes of either mask."""
+
+    kind: str
+    padding: str
+    time: str
+
+
+def role(name: str, others: list[str]) -> str:
+    """What a mask of this name hides: the source's "padding", the future in "time", or, for "", nothing."""
+    name, pads = name.lower(), any(word in name.lower() for word in ("pad", "key"))
+    if "memory" in name or "cross" in name or ("enc" in name and "dec" in name):
+        return "padding" if pads or not any("memory" in other and "pad" in other for other in others) else ""
+    if any(word in name for word in ("causal", "ahead", "subsequent", "future")):
+        return "time"
+    if side(name) == "target":
+        return "" if pads else "time"
+    twin = any("pad" in other and side(other) == side(name) for other in others if other != name)
+    return "" if twin and not pads else "padding"
+
+
+def learn_masks(subject: Subject, names: list[str]) -> str:
+    """Find masks for arguments of these names, with which the model hides what it should; how, in words.
+
+    Raises NotExaminable where it can't run without masks, and runs with none that was tried.
+    """
+    must = {a.name for a in arguments(subject.model) if a.default is a.empty} & set(names)
+    roles = {name: role(name, names) for name in names}
+    if not must:
+        learn_layout(subject)
+        learn_axis(subject)
+    if not must and (not any(roles.values()) or _whole(subject) or _hides_something(subject)):
+        return ""
+    best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
+    for form in map(Form._make, product(KINDS, OF_PADDING, OF_TIME)):
+        subject.masks = lambda src, tgt, form=form: _made(subject, roles, must, form, src, tgt)  # type: ignore[misc]
+        with suppress(NotExaminable):
+            if must:
+                learn_layout(subject)
+            if (hides := sum(_hides(subject))) > best[0]:
+                best = hides, form
+                if _whole(subject):
+                    break
+    subject.masks = None
+    if best[1] is None:
+        if not must:
+            return ""
+        glue = "lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
+        raise NotExaminable(f"forward wants {', '.join(names)}, and none of the usual masks fits; give {glue}")
+    form = best[1]
+    subject.masks = lambda src, tgt: _made(subject, roles, must, form, src, tgt)
+    axes = {"padding": form.padding, "time": form.time}
+    told = [f"{name} {axes[of]}" for name, of in roles.items() if of]
+    return f"given without masks, it shows what it should hide; it was given {' and '.join(told)}, {form.kind}."
+
+
+def _made(
+    subject: Subject, roles: dict[str, str], must: set[str], form: Form, src: Tensor, tgt: Tensor
+) -> dict[str, Any]:
+    time = torch.ones(len(tgt), tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
+    padding = src if subject.two else tgt
+    keep = torch.ones_like(padding, dtype=torch.bool) if subject.src.pad_id is None else padding != subject.src.pad_id
+    kind = KINDS[form.kind]
+    made = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
+    return {name: made.get(of) for name, of in roles.items() if of or name in must}
+
+
+def _whole(subject: Subject) -> bool:
+    """Whether it hides all that it should, and no more."""
+    return len(hides := _hides(subject)) > 0 and all(hides)
+
+
+def _hides_something(subject: Subject) -> bool:
+    """Whether it has masks of its own, right or wrong: tokens that it hides, or weights of attention that are 0."""
+    if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
+        return True
+    with AttentionWatch() as watch:
+        subject(subject.tgt.ids(TARGET, 2), grad=True)
+    return any(bool((w == 0).any()) for w in watch.weights if w.shape[-2:] == (TARGET, TARGET))
+
+
+def _hides(subject: Subject) -> tuple[bool, ...]:
+    """Whether it reads what it may, hides the future, and hides padding; () where it raises or gives NaN."""
+    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
+    try:
+        out = subject(tgt, src)
+        if out.isnan().any():
+            return ()
+        size = subject.leak * spread(out)
+        moved = subject(subject.tgt.changed(tgt, 0), src), subject(tgt, subject.src.changed(src, 0))
+        found = [all(bool(gap(out, x)[:, -1].max() > 0) for x in moved[: 1 + subject.two])]
+        if subject.kind != "encoder-only":
+            found.append(bool(gap(out, subject(subject.tgt.changed(tgt, -1), src))[:, :-1].max() <= size))
+        if subject.src.pad_id is not None and subject.two:
+            a, b = src[:, :5], subject.src.padded(src[:, :5], SOURCE)
+            found.append(bool(gap(subject(tgt, a), subject(tgt, b)).max() <= size))
+        elif subject.src.pad_id is not None and subject.kind == "encoder-only":
+            a, b = tgt[:, :4], subject.tgt.padded(tgt[:, :4], TARGET)
+            found.append(bool(gap(subject(a), subject(b)[:, :4]).max() <= size))
+    except Exception:
+        return ()
+    return tuple(found)

@@ -1,0 +1,125 @@
+"""What a model computes while it writes, step by step, beside what its forward pass says of the same tokens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tfm_lib.checkup.given import Write
+from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.report import Finding
+from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import called, reads
+
+WORDS = 5  # of the source
+
+
+class Step(NamedTuple):
+    """The tokens (R, t) that were read, and the scores (R, V) that came of it at the last place."""
+
+    read: Tensor
+    told: Tensor
+
+
+def steps(subject: Subject, write: Write) -> Iterator[Finding]:
+    """Write of one padded text; at each step, the scores must be those of the forward pass for all tokens so far."""
+    if not subject.two or subject.start_id is None or not subject.parts:
+        return
+    words = subject.src.ids(WORDS, seed=6)
+    padded = words if subject.src.pad_id is None else subject.src.padded(words, SOURCE)
+    try:
+        taken = _taken(subject, write, padded)
+    except Exception:  # that it fails is told by `generate`
+        return
+    so_far = torch.zeros(0, dtype=torch.long)
+    for number, (read, told) in enumerate(taken[:6]):
+        if not number and subject.start_id not in read[:, 0]:
+            seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
+            yield Finding.of("generate.start", seen)
+            return
+        cached = number > 0 and read.shape == (1, 1)
+        so_far = torch.cat([so_far, read[0]]) if cached else read[0]
+        prefix = so_far[None] if cached else read
+        if _same(subject, told, prefix, padded):
+            continue
+        seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
+        if cached and _same(subject, told, read, padded):
+            yield Finding.of("generate.last_token", f"{seen}, but those of the last token alone.")
+        elif cached:
+            yield Finding.of("generate.cache", f"{seen}, and it reads one token at a time.")
+        elif subject.src.pad_id is not None and _agrees(subject, write, words):
+            yield Finding.of("generate.padding", f"{seen}, if padding follows the source; else they are.")
+        else:
+            yield Finding.of("generate.differs", f"{seen}.")
+        return
+
+
+def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
+    """Whether its first step is that of the forward pass."""
+    [first, *_] = _taken(subject, write, src)
+    return _same(subject, first.told, first.read, src)
+
+
+def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
+    """The steps that it takes for one source (1, S), none of which may write an end; none where they can't be seen."""
+    with _watched(subject) as taken, torch.no_grad():
+        write(src)
+    return taken
+
+
+def _same(subject: Subject, told: Tensor, read: Tensor, src: Tensor) -> bool:
+    """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
+    if subject.shifts:
+        read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
+    with _watched(subject) as taken:
+        subject(read, src.expand(len(read), -1))
+    return bool((taken[-1].told - told).abs().max() <= 10 * subject.leak * spread(told))
+
+
+@contextmanager
+def _watched(subject: Subject) -> Iterator[list[Step]]:
+    """Collects a step for each call of the last matrix before the scores."""
+    taken: list[Step] = []
+    tables, matrix, turned = _ends(subject)
+    reads: list[Tensor] = []
+    words = subject.tgt.ids(TARGET, seed=8)[0].tolist()
+
+    def on_table(part: nn.Module, args: Any, output: Any) -> None:
+        reads.append(args[0].detach().cpu())
+
+    def on_matrix(part: nn.Module, args: Any, output: Tensor) -> None:
+        if not reads or output.shape[-1] != subject.vocab_size:
+            return
+        read = reads[-1]
+        read = read[None] if read.dim() == 1 else read.T if turned else read
+        told = output.detach().reshape(-1, subject.vocab_size)
+        told = told[-len(read) :] if turned else told.view(len(read), -1, subject.vocab_size)[:, -1]
+        taken.append(Step(read, told.clone()))
+        word = words[len(taken) % len(words)]
+        output.data[..., word] += 1e4  # so that it goes on, with different words
+
+    handles = [table.register_forward_hook(on_table) for table in tables]
+    handles += [matrix.register_forward_hook(on_matrix)] if matrix else []
+    try:
+        yield taken
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _ends(subject: Subject) -> tuple[list[nn.Module], nn.Module | None, bool]:
+    """The embeddings that read the target, the last matrix before the scores, and whether they have time first."""
+    tgt = subject.tgt.ids(TARGET)
+    shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
+    with called() as calls:
+        subject(tgt)
+    found = [(part, args[0]) for part, args, _ in calls if isinstance(part, nn.Embedding) and reads(args, tgt, shifted)]
+    wide = [
+        part for part, _, out in calls
+        if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,) and any(True for _ in part.parameters())
+        and not any(True for _ in part.children())
+    ]  # fmt: skip
+    tables: list[nn.Module] = list({id(table): table for table, _ in found}.values())
+    return tables, wide[-1] if wide else None, any(ids.shape == (TARGET, 1) for _, ids in found)
