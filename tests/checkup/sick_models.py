@@ -259,6 +259,8 @@ PLANTS = [
     Plant("vocabulary before time", "shapes.axes", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src), self.pad_mask(src)).transpose(1, 2)"),
     Plant("texts and places in one axis", "shapes.flattened", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src), self.pad_mask(src)).view(-1, V)"),
     Plant("shifted in forward", "shapes.shortened", "return self.decode(tgt, self.encode(src)", "return self.decode(tgt[:, :-1], self.encode(src)"),
+    Plant("target before source", "shapes.swapped", "def forward(self, src, tgt):\n        return self.decode", "def forward(self, tgt, src):\n        return self.decode"),
+    Plant("source with words of its own", "shapes.vocabularies", "self.src_emb = nn.Embedding(V, D)", "self.src_emb = nn.Embedding(V + 6, D)"),
     Plant("squeeze without an axis", "shapes.single", "x.shape[0], -1, D))", "x.shape[0], -1, D)).squeeze()"),
     Plant("a norm for one length", "shapes.length", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past); x = x * torch.ones(1, 7 if x.shape[1] > 1 else 1, 1)"),
     Plant("logits of a constant", "output.constant", "return self.out(x)", "return self.out(torch.ones_like(x))"),
@@ -267,7 +269,7 @@ PLANTS = [
     # The future
     Plant("no causal mask", "causality.leak", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
     Plant("causal mask one too far", "causality.off_by_one", ".tril(past)", ".tril(past + 1)"),
-    Plant("causal mask hides the present", "causality.leak", ".tril(past)", ".tril(past - 1)"),
+    Plant("causal mask hides the present", "causality.hides_itself", ".tril(past)", ".tril(past - 1)"),
     Plant("causal mask inverted", "causality.inverted", MASK, MASK + ".logical_not() | torch.eye(tgt.shape[1], past + tgt.shape[1]).bool()"),
     Plant("only the present is seen", "causality.blind", ".tril(past)", ".tril(past).triu(past)"),
     Plant("window of two tokens", "causality.blind", ".tril(past)", ".tril(past).triu(past - 1)"),
@@ -289,7 +291,7 @@ PLANTS = [
     Plant("rows that see nothing become NaN", "padding.empty_row", "torch.finfo(scores.dtype).min", "-torch.inf"),
     Plant("padding of the target counts", "padding.target", MASK, MASK + " & (tgt != PAD).all()"),
     Plant("start sign hides itself", "padding.start", MASK, MASK + " & (tgt != PAD)[:, None, None, :]", given={"start_id": PAD}),
-    Plant("mean over padding", "padding.source", "            x = layer(x, mask)\n        return x", "            x = layer(x, mask)\n        return x + x.mean(1, keepdim=True)"),
+    Plant("mean over padding", "padding.length", "            x = layer(x, mask)\n        return x", "            x = layer(x, mask)\n        return x + x.mean(1, keepdim=True)"),
     # Rows and positions
     Plant("rows mixed by a view", "batch.rows", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).transpose(1, 2).transpose(0, 1).reshape("),
     Plant("mean over the batch", "batch.rows", NORM2, "return self.norm3(x + self.drop(self.ff(x)) - x.mean(0, keepdim=True))"),
@@ -312,6 +314,7 @@ PLANTS = [
     Plant("encoder without gradient", "gradients.unreached", "    def encode(self, src):", "    @torch.no_grad()\n    def encode(self, src):"),
     Plant("logits without gradient", "gradients.none", "return self.out(x)", "return self.out(x).detach()"),
     Plant("a part that is never used", "gradients.unreached", "self.drop = nn.Dropout(0.1)\n\n    def forward(self, x, mask):", "self.drop, self.extra = nn.Dropout(0.1), nn.Linear(D, D)\n\n    def forward(self, x, mask):"),
+    Plant("a pooler that nobody calls", "gradients.unused", "self.out = nn.Linear(D, V, bias=False)", "self.out, self.pooler = nn.Linear(D, V, bias=False), nn.Linear(D, D)"),
     Plant("layers in a plain list", "gradients.unregistered", "self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "self.decoder = [DecoderLayer() for _ in range(LAYERS)]"),
     Plant("one layer several times", "gradients.shared", "nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([DecoderLayer()] * LAYERS)"),
     Plant("layers start as copies", "gradients.equal_start", "nn.ModuleList([EncoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([__import__('copy').deepcopy(layer) for layer in [EncoderLayer()] * LAYERS])"),
@@ -345,6 +348,9 @@ PLANTS = [
     Plant("goes on after the end", "generate.after_end", "return torch.tensor(rows)", "return torch.tensor(rows)[:, 0, :3].repeat(1, 2).index_fill(1, torch.tensor([2]), EOS)"),
     Plant("eval mode stays on", "generate.mode", "self.train(was)", "pass"),
     Plant("it cannot write", "generate.fails", "ids[-1] == EOS", "ids[-1] == EOD"),
+    Plant("it writes in training mode", "generate.dropout", "        self.eval()\n", "        self.train()\n"),
+    Plant("it reads backwards when it writes", "generate.differs", "self(one[None], torch.tensor([ids]))", "self(one[None].flip(1), torch.tensor([ids]))"),
+    Plant("it writes one text at a time", "generate.single", "        was, rows = self.training, []\n", "        [_], was, rows = src, self.training, []\n"),
     Plant("it throws dice", "generate.dice", "def generate(self, src, beams=2, length=6):", "def generate(self, src, beams=2, length=6):\n        return torch.randint(3, V, (len(src), length))\n"),
     # Precision and saving
     Plant("-1e9 in float16", "precision.float16", "torch.finfo(scores.dtype).min", "-1e9"),
@@ -353,6 +359,8 @@ PLANTS = [
     Plant("state_dict leaves a table out", "saving.fails", "    def pad_mask(self, src):", "    def state_dict(self, *a, **k):\n        return {n: x for n, x in super().state_dict(*a, **k).items() if 'norm' not in n}\n\n    def pad_mask(self, src):"),
     Plant("loading skips what is missing", "saving.differs", "    def pad_mask(self, src):", "    def load_state_dict(self, state):\n        return super().load_state_dict({n: x for n, x in state.items() if 'norm' not in n}, strict=False)\n\n    def pad_mask(self, src):"),
     # nn.Transformer, used wrongly
+    Plant("torch: time first", "shapes.time_first", "    def forward(self, src, tgt):\n", "    def forward(self, src, tgt):\n        return self.batch_first(src.T, tgt.T).transpose(0, 1)\n\n    def batch_first(self, src, tgt):\n", TORCH),
+    Plant("torch: masks as arguments", "shapes.masks", "    def forward(self, src, tgt):\n        hidden = src == PAD\n        future = torch.ones(tgt.shape[1], tgt.shape[1]).bool().triu(1)\n", "    def forward(self, src, tgt, src_padding_mask=None, future_mask=None):\n        hidden, future = src_padding_mask, future_mask\n", TORCH),
     Plant("torch: batch_first forgotten", "batch.axes", ", batch_first=True)", ")", TORCH),
     Plant("torch: no tgt_mask", "causality.leak", "            tgt_mask=future,\n", "", TORCH),
     Plant("torch: tgt_mask of True where visible", "causality.inverted", ".triu(1)", ".tril(0)", TORCH),

@@ -37,12 +37,8 @@ def causality(subject: Subject) -> Iterator[Finding]:
     if subject.declared == "encoder-only":
         subject.kind = "encoder-only"
         return
-    if (
-        not subject.two
-        and subject.declared is None
-        and torch.equal(future, torch.ones_like(sees).triu(1))
-        and past.any()
-    ):
+    all_seen = torch.equal(future, torch.ones_like(sees).triu(1)) and bool(past.any())
+    if all_seen and not subject.two and subject.declared is None:
         yield Finding.of("kind.unclear", f"of {TARGET} tokens, each sees all that come after it.")
         return
     subject.kind = subject.kind or "decoder-only"

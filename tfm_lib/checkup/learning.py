@@ -16,7 +16,7 @@ from tfm_lib.checkup.writing import Pairs, writing
 
 PAIRS, LENGTH, STEPS = 10, 5, 150
 RATES = (3e-3, 1e-3, 1e-2, 3e-4)  # what is too fast for one model is too slow for another
-LARGE = (3e-4, 1e-3, 1e-4)  # the same for one of ten million parameters or more
+LARGE, LARGE_PAIRS, LARGE_RATES = 10**7, 4, (3e-4, 1e-3, 1e-4)  # from so many parameters on, a step takes a second
 
 
 def by_heart(subject: Subject) -> Iterator[Finding]:
@@ -24,8 +24,9 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
     module = subject.module_to("train")
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("there is no module to train; give module=")
-    pairs, best, first, last = _pairs(subject), 0.0, 0.0, 0.0
-    rates = LARGE if sum(p.numel() for p in module.parameters()) > 10**7 else RATES
+    large = sum(p.numel() for p in module.parameters()) >= LARGE
+    pairs, rates = _pairs(subject, LARGE_PAIRS if large else PAIRS), LARGE_RATES if large else RATES
+    best, first, last = 0.0, 0.0, 0.0
     for rate in rates[: 2 if subject.quick else len(rates)]:
         with borrowed(module):
             right, first, last = _trained(subject, module, pairs, rate)
@@ -35,7 +36,7 @@ def by_heart(subject: Subject) -> Iterator[Finding]:
                 return
     yield from _reasons(subject)
     seen = f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
-    seen = f"{seen} of {PAIRS} pairs are right; the loss went from {first:.2f} to {last:.2f}."
+    seen = f"{seen} of {len(pairs.src)} pairs are right; the loss went from {first:.2f} to {last:.2f}."
     yield Finding.of("learning.stuck", seen)
 
 
@@ -59,11 +60,11 @@ def _reasons(subject: Subject) -> Iterator[Finding]:
         yield Finding.of("residual.none", f"the cosine of a layer's output and its input is {most}.")
 
 
-def _pairs(subject: Subject) -> Pairs:
-    """Ten texts, and what belongs to each: four tokens and an end, or two."""
-    src = subject.src.ids(4, PAIRS, seed=20)
-    tgt = subject.tgt.ids(LENGTH + 1, PAIRS, seed=21)
-    tgt[:, 0] = subject.tgt.ordinary[torch.arange(PAIRS) % len(subject.tgt.ordinary)]
+def _pairs(subject: Subject, count: int) -> Pairs:
+    """So many texts, and what belongs to each: four tokens and an end, or two."""
+    src = subject.src.ids(4, count, seed=20)
+    tgt = subject.tgt.ids(LENGTH + 1, count, seed=21)
+    tgt[:, 0] = subject.tgt.ordinary[torch.arange(count) % len(subject.tgt.ordinary)]
     asked = torch.ones_like(tgt[:, 1:], dtype=torch.bool)
     if subject.two:
         tgt[:, 0] = subject.tgt.ordinary[0] if subject.start_id is None else subject.start_id

@@ -25,17 +25,17 @@ class Step(NamedTuple):
 
 def steps(subject: Subject, write: Write) -> Iterator[Finding]:
     """Write of one padded text; at each step, the scores must be those of the forward pass for all tokens so far."""
-    if not subject.two or subject.start_id is None or not subject.parts:
+    if subject.two and subject.start_id is None:
         return
     words = subject.src.ids(WORDS, seed=6)
-    padded = words if subject.src.pad_id is None else subject.src.padded(words, SOURCE)
+    padded = words if subject.src.pad_id is None or not subject.two else subject.src.padded(words, SOURCE)
     try:
         taken = _taken(subject, write, padded)
     except Exception:  # that it fails is told by `generate`
         return
     so_far = torch.zeros(0, dtype=torch.long)
     for number, (read, told) in enumerate(taken[:6]):
-        if not number and subject.start_id not in read[:, 0]:
+        if subject.two and not number and subject.start_id not in read[:, 0]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
             yield Finding.of("generate.start", seen)
             return
@@ -49,7 +49,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Finding]:
             yield Finding.of("generate.last_token", f"{seen}, but those of the last token alone.")
         elif cached:
             yield Finding.of("generate.cache", f"{seen}, and it reads one token at a time.")
-        elif subject.src.pad_id is not None and _agrees(subject, write, words):
+        elif padded is not words and _agrees(subject, write, words):
             yield Finding.of("generate.padding", f"{seen}, if padding follows the source; else they are.")
         else:
             yield Finding.of("generate.differs", f"{seen}.")
@@ -74,7 +74,7 @@ def _same(subject: Subject, told: Tensor, read: Tensor, src: Tensor) -> bool:
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
     with _watched(subject) as taken:
-        subject(read, src.expand(len(read), -1))
+        subject(read, src.expand(len(read), -1) if subject.two else None)
     return bool((taken[-1].told - told).abs().max() <= 10 * subject.leak * spread(told))
 
 
