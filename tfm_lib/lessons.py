@@ -68,7 +68,7 @@ LESSONS = (
     Lesson("11", "real_text", "Real text", "How does it learn from\nreal text, and how well?",
            "gray", 29, 99, (0, 4), ("08",)),
     Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",
-           "gray", 27, 87, (1, 4), ("11",)),
+           "gray", 30, 87, (1, 4), ("11",)),
     Lesson("13", "your_own", "Your own", "Is the Transformer that\nI wrote right?",
            "gray", 20, 157, (2, 4), ("08",)),
     # Part two: each alone, after 08.

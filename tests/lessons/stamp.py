@@ -33,7 +33,8 @@ if util.find_spec("tfm_lib") is None:
     print("Installing the course. To keep your work: File > Save a copy in Drive")
     course = ["git+ADDRESS", "d2l==1.0.3"]
     subprocess.run([*pip, "install", "-q", "--no-deps", *course], check=True)
-wanted = [*metadata.requires("tfm_lib"), "torchvision", "pandas", "scipy"]
+wanted = [need for need in metadata.requires("tfm_lib") if "extra ==" not in need]
+wanted += ["torchvision", "pandas", "scipy"]
 found = metadata.distributions
 if missing := [need for need in wanted if not any(found(name=need.split(">=")[0]))]:
     with open("already_here.txt", "w") as here:  # these packages stay as they are

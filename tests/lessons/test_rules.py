@@ -254,7 +254,7 @@ def commands(tmp_path, monkeypatch) -> list[list[str]]:
 @pytest.mark.parametrize("address", ["", GITHUB])
 def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, commands, address):
     source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 17
+    assert len(source.splitlines()) <= 18
     exec(compile(source, "setup", "exec"), {})
     assert not list(tmp_path.iterdir()) and not commands
 

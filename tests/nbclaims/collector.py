@@ -49,11 +49,12 @@ class NotebookFile(IPyNbFile):
         for place, cell in enumerate(self.nb.cells):
             for more in project.items:
                 yield from more(self, place, cell)
+            lacking = project.lacking & {*tags(cell)}
             if cell.cell_type == "code":
-                options = {"check": self.compare_outputs, "skip": False, "check_exception": False}
+                options = {"check": self.compare_outputs and not lacking, "skip": False, "check_exception": False}
                 options.update(find_metadata_tags(cell.metadata))
                 yield Cell.from_parent(self, name=f"cell {place + 1}", cell_num=place + 1, cell=cell, options=options)
-            elif cell.cell_type == "markdown":
+            elif cell.cell_type == "markdown" and not lacking:
                 for sentence in (sentence for sentence in sentences(cell.source) if sentence.checks):
                     claimed += 1
                     yield Claims.from_parent(self, name=f"claims {claimed}", sentence=sentence, place=place)

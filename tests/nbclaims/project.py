@@ -44,6 +44,8 @@ class Project:
     # the variable as it is, and outputs uncompared.
     variables: dict[str, str] = field(default_factory=lambda: {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
     switches: dict[str, str] = field(default_factory=dict)
+    # Tags of cells that need what this machine lacks: outputs are not compared, nor claims below them evaluated.
+    lacking: set[str] = field(default_factory=set)
     rounding_variable: str = "NBCLAIMS_ROUNDING"  # names one of `environment.ROUNDINGS`
 
     # Outputs: folders that begin a path in tracebacks, MIME types whose decimals may differ as sums are rounded, and

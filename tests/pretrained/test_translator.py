@@ -78,6 +78,13 @@ def test_four_hundred_sentences_become_what_the_engine_makes_of_them(name, most)
     assert len(RECORD[name]) == 400 and len(differing(name, RECORD[name])) <= most
 
 
+def test_the_readmes_first_command_writes_what_the_readme_says():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    [(name, text)] = re.findall(r"make write MODEL=(\S+) TEXT='([^']+)'", readme)
+    [answer] = re.findall(r"The first `make write` answers \*([^*]+)\*", readme)
+    assert translator(name).generate([text]) == [answer]
+
+
 @each_way
 def test_without_the_shortlist_a_sentence_becomes_the_same_alone_and_among_others(name):
     ours, sources = translator(name), [source for source, _ in RECORD[name][:8]]

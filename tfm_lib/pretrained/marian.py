@@ -20,7 +20,7 @@ def read_items(data: bytes, source: str) -> tuple[dict[str, Tensor], dict[str, s
     source: what the file is called in errors. Matrices of int8 come back as `nn.Linear` has them, (out, in): so they
     lie in the file, although their shape there is (in, out); the embedding matrix, Wemb, is not turned.
     Raises ValueError for another format, a type that is unknown, and a file that is cut short.
-    Source: Junczys-Dowmunt et al. 2018, "Marian"; its src/common/binary.cpp.
+    Source: Junczys-Dowmunt et al. 2018; Marian's src/common/binary.cpp.
     """
     tensors, settings = dict[str, Tensor](), ""
     try:
@@ -72,7 +72,7 @@ def _tensor(data: bytes, place: int, name: str, kind: int, shape: Sequence[int],
 class Shortlist:
     """Which tokens may be in a translation, by what is in the source: a few hundred in place of 32,000.
 
-    Source: Devlin 2017, "Sharp Models on Dull Hardware", section 3.4; Marian's src/data/shortlist.cpp for the file.
+    Source: Jean et al. 2015, "On Using Very Large Target Vocabulary"; Marian's src/data/shortlist.cpp for the file.
     """
 
     def __init__(self, data: bytes, vocab_size: int, source: str) -> None:

@@ -16,7 +16,7 @@ class SSRU(nn.Module):
     a number per entry of the state. So gates and candidates W x are what a cache keeps of a step, in place of its key
     and value, and a step that the mask hides from a query neither forgets nor adds: its f is 1.
     key (B, S, D), of which query (B, T, D) counts the rows only, mask broadcastable to (B, 1, T, S) -> (B, T, D).
-    Source: Kim et al. 2019, "From Research to Production and Back: Ludicrously Fast Neural Machine Translation".
+    Source: Kim et al. 2019, "From Research to Production and Back".
     """
 
     def __init__(self, d_model: int) -> None:

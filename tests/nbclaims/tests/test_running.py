@@ -105,6 +105,15 @@ def test_where_outputs_are_not_compared_cells_run_and_claims_hold(run, monkeypat
     assert "Cell is tagged raises-exception, and nothing was raised" in failed["cell 5"]
 
 
+def test_what_needs_something_that_is_lacking_is_neither_compared_nor_evaluated(run, monkeypatch):
+    sentence = "It is 6.0 m<!-- claim: 5.9 < height < 6.1 -->."
+    book = notebook(code("print('no axe here')", "needs-axe"), markdown(sentence, "needs-axe"))
+    book.cells[0].update(outputs=printed("6.0\n"), execution_count=1)
+    assert all(run(book)[name] for name in ("cell 1", "claims 1"))
+    monkeypatch.setattr(project, "lacking", {"needs-axe"})
+    assert run(book) == {"lint": "", "cell 1": ""}
+
+
 def test_a_project_adds_rules_and_items(run, monkeypatch):
     class Never(pytest.Item):
         def runtest(self):
