@@ -342,7 +342,7 @@ def every_place(model: Transformer, src: Tensor) -> Callable[[Tensor], Tensor]:
 
 @greedy.mistake
 def encoder_each_step(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """The tokens are right, but the encoder ran again for each of them; the source stays the same, so encode it once."""
+    """The tokens are right, but the encoder ran again for each; the source stays the same, so encode it once."""
     return write(model, src, most, lambda written: model(src, written)[:, -1])
 
 
