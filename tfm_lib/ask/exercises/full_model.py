@@ -32,7 +32,7 @@ def tokens_and_tables(draw: Draw) -> Iterator[Inputs]:
     difficulty=1,
     minutes=6,
     trains="what goes in at the bottom",
-    right="Four calls, whatever the batch: and with `past`, a model that writes embeds only its newest word.",
+    right="Four calls are enough for any batch; with `past`, a model that generates embeds only its newest token.",
     cases=tokens_and_tables,
     most_calls=4,
 )
@@ -60,7 +60,7 @@ def scaled_by_width(ids: Tensor, table: Tensor, positions: Tensor, past: int) ->
 
 @embed.mistake
 def scaled_by_vocabulary(ids: Tensor, table: Tensor, positions: Tensor, past: int) -> Tensor:
-    """You take the root of the number of rows, the vocabulary; d_model is the number of columns."""
+    """You take the square root of the number of rows, the vocabulary; d_model is the number of columns."""
     return table[ids] * sqrt(len(table)) + positions[past : past + ids.shape[1]]
 
 
@@ -73,8 +73,8 @@ def past_forgotten(ids: Tensor, table: Tensor, positions: Tensor, past: int) -> 
 @exercise(
     difficulty=2,
     minutes=9,
-    trains="to predict a first loss",
-    right="A loss is how far the right token is behind, so one sure prejudice costs more than knowing nothing.",
+    trains="predicting a first loss",
+    right="The right logit is 10 below the largest one, so being sure and wrong costs more than knowing nothing.",
     tolerance=5e-3,
 )
 def first_loss() -> float:
@@ -89,37 +89,37 @@ def knows_nothing() -> float:
 
 @first_loss.mistake
 def echo_is_right() -> float:
-    """That is the loss where the token's own echo is right; here another token is."""
+    """That is the loss if the echo is right; here a different token is right."""
     return log(exp(10) + 999) - 10
 
 
 @first_loss.mistake
 def echo_is_right_rounded() -> float:
-    """That is nearly nothing, as it would be if the right token were the model's favorite; it is another one."""
+    """That would be the loss if the right token were the model's favorite; it is a different one."""
     return 0.04
 
 
 @first_loss.mistake
 def cosine_forgotten() -> float:
-    """You multiplied the two lengths; a logit is a dot product, and so has the cosine as a third factor."""
+    """You multiplied the two lengths; a logit is a dot product, so the cosine is a third factor."""
     return 20.0
 
 
 @first_loss.mistake
 def cosine_times_width() -> float:
-    """The vector has the length of the root of d_model, and the row has 1: the logit is 20 · 0.5, not 400 · 0.5."""
+    """The vector has the length of the square root of d_model, and the row 1: the logit is 20 · 0.5, not 400 · 0.5."""
     return 200.0
 
 
 @first_loss.mistake
 def width_of_the_lesson() -> float:
-    """That is half the root of 512, the width in section 6; here d_model is 400."""
+    """That is half the square root of 512, the width in section 7; here d_model is 400."""
     return sqrt(512) / 2
 
 
 @first_loss.mistake
 def both_added() -> float:
-    """You added ln V to the lead; the 999 others together weigh little beside the one that is ahead."""
+    """You added ln V to the largest logit; compared with its term, the 999 other terms count little."""
     return 10 + log(1000)
 
 
@@ -150,7 +150,7 @@ Masks = tuple[Tensor, Tensor, Tensor]
     difficulty=3,
     minutes=12,
     trains="the masks of the three attentions",
-    right="Marian and T5 start with such an id; to hide it takes away the only key that the first place has.",
+    right="Marian and T5 start with such an id; hiding it removes the only key of the first position.",
     cases=padded_sentences,
 )
 def masks(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
@@ -160,14 +160,14 @@ def masks(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
 
 @masks.mistake
 def as_they_were(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
-    """Those are the masks as they were, two of them wrong. What may the first place see, and who is a key across?"""
+    """These are the masks as they were, two of them wrong: look at the first position, and at the keys across."""
     across = (tgt != pad_id)[:, :, None].expand(-1, -1, src.shape[1])
     return start_hidden(src, tgt, pad_id)[0], start_hidden(src, tgt, pad_id)[1], across
 
 
 @masks.mistake
 def start_hidden(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
-    """Your decoder's mask hides the start sign, whose id is that of padding; only the future has to be hidden."""
+    """Your decoder's mask hides the start token, whose id is that of padding; only the future has to be hidden."""
     encoder, future, across = masks.reference(src, tgt, pad_id)
     return encoder, future & (tgt != pad_id)[:, None, :], across
 
@@ -195,14 +195,14 @@ def end_hidden(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
 
 @masks.mistake
 def past_hidden(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
-    """Your decoder sees the future and not the past: rows are queries, columns are keys."""
+    """Your decoder attends to the future instead of the past: rows are queries, columns are keys."""
     encoder, future, across = masks.reference(src, tgt, pad_id)
     return encoder, future.mT, across
 
 
 @masks.mistake
 def rows_hidden_too(src: Tensor, tgt: Tensor, pad_id: int) -> Masks:
-    """You hide the rows of padding as well; masks hide columns, the keys. What a row of padding sees is never used."""
+    """You hide the rows of padding as well; masks hide columns, the keys. The output of a padding row is never used."""
     encoder, future, across = masks.reference(src, tgt, pad_id)
     return encoder & (src != pad_id)[:, :, None], future, across
 
@@ -216,7 +216,7 @@ def tables_and_ids(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=20,
     trains="how a tied table learns",
-    right="Through the output every row learns at every place; through the input only the rows that were read.",
+    right="As output every row learns at every position; as input only the rows that were read.",
     cases=tables_and_ids,
     without=("grad", "backward"),
 )
@@ -226,13 +226,13 @@ def tied_gradient(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
 
 @tied_gradient.mistake
 def as_output(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
-    """That is the output's part; the table was also read at the bottom, and learns from there, too."""
+    """That is the output's part; the table was also read at the bottom, and gets a gradient from there, too."""
     return upstream.T @ (table[ids] * sqrt(table.shape[1]))
 
 
 @tied_gradient.mistake
 def as_input(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
-    """That is the embedding's part; the table was also the output map, and learns from there, too."""
+    """That is the embedding's part; the table was also the output layer, and gets a gradient there, too."""
     return torch.zeros_like(table).index_add(0, ids, upstream @ table * sqrt(table.shape[1]))
 
 
@@ -246,13 +246,13 @@ def last_one_wins(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
 
 @tied_gradient.mistake
 def scale_lost_below(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
-    """In the embedding's part the factor is missing: what was multiplied going up is multiplied coming down."""
+    """The factor is missing in the embedding's part: the backward pass multiplies by it, too."""
     return as_output(table, ids, upstream) + as_input(table, ids, upstream) / sqrt(table.shape[1])
 
 
 @tied_gradient.mistake
 def scale_lost_above(table: Tensor, ids: Tensor, upstream: Tensor) -> Tensor:
-    """In the output's part the factor is missing: the vectors that the table met there were scaled."""
+    """The factor is missing in the output's part: the vectors there were scaled."""
     return as_output(table, ids, upstream) / sqrt(table.shape[1]) + as_input(table, ids, upstream)
 
 
@@ -305,7 +305,7 @@ def with_model(answer: Callable, seed: int, src: Tensor, most: int) -> dict[str,
     difficulty=4,
     minutes=30,
     trains="writing with a model, for a whole batch",
-    right="This is all of decoding; lesson 08 chooses less greedily, and lesson 09 makes it fast.",
+    right="This is greedy decoding; lesson 08 has other ways to choose, and lesson 09 makes it fast.",
     cases=models_and_sources,
     call=with_model,
 )
@@ -342,13 +342,13 @@ def every_place(model: Transformer, src: Tensor) -> Callable[[Tensor], Tensor]:
 
 @greedy.mistake
 def encoder_each_step(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """The tokens are right, and the encoder ran for each of them anew; the source stays the same, so encode it once."""
+    """The tokens are right, but the encoder ran again for each; the source stays the same, so encode it once."""
     return write(model, src, most, lambda written: model(src, written)[:, -1])
 
 
 @greedy.mistake
 def first_place(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """You choose from the logits of the first place; those of the last place tell what comes next."""
+    """You choose from the logits of the first position; those of the last position predict the next token."""
     logits = every_place(model, src)
     return write(model, src, most, lambda written: logits(written)[:, 0])
 
@@ -362,21 +362,21 @@ def source_padding_seen(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 @greedy.mistake
 def past_the_end(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """A row that has ended goes on writing; after its end sign there should be padding."""
+    """A row that has ended goes on; after its end token there should be padding."""
     logits = every_place(model, src)
     return write(model, src, most, lambda written: logits(written)[:, -1], pads=False)
 
 
 @greedy.mistake
 def ends_forgotten(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """You look for end signs among the newest tokens only; keep in mind who has ended, since such a row goes on."""
+    """You look for end tokens among the newest ones only; remember which rows have ended, since they go on."""
     logits = every_place(model, src)
     return write(model, src, most, lambda written: logits(written)[:, -1], pads=False, remembers=False)
 
 
 @greedy.mistake
 def never_stops(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """Your loop goes on when all rows have ended; it should stop, so that no column of mere padding is left."""
+    """Your loop goes on when all rows have ended; it should stop, so that no column contains only padding."""
     tokens = greedy.reference(model, src, most)
     padding = torch.full((len(src), most - tokens.shape[1]), model.config.pad_id)
     return torch.cat([tokens, padding], dim=1)
@@ -390,7 +390,7 @@ def most_ignored(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 @greedy.mistake
 def stops_with_the_first(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """Your loop stops when the first row ends; the others have more to say."""
+    """Your loop stops when the first row ends; the others have not ended yet."""
     tokens = greedy.reference(model, src, most)
     columns = (tokens == model.config.eos_id).any(0).nonzero()
     return tokens[:, : columns[0].item() + 1] if len(columns) else tokens
@@ -398,14 +398,14 @@ def stops_with_the_first(model: Transformer, src: Tensor, most: int) -> Tensor:
 
 @greedy.mistake
 def start_kept(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """Your result begins with the start sign; it should hold what the model wrote, and that only."""
+    """Your result begins with the start token; return only what the model generated."""
     tokens = greedy.reference(model, src, most)
     return torch.cat([torch.full((len(src), 1), model.config.start_id), tokens], dim=1)
 
 
 @greedy.mistake
 def end_sign_lost(model: Transformer, src: Tensor, most: int) -> Tensor:
-    """The end signs are missing; each row should hold its own, and padding only after it."""
+    """The end tokens are missing; each row should contain its own, and padding only after it."""
     tokens = greedy.reference(model, src, most)
     return tokens.masked_fill(tokens == model.config.eos_id, model.config.pad_id)
 
@@ -421,7 +421,7 @@ def sizes(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=12,
     trains="where the parameters are",
-    right="The check built each model and counted: a pencil is as good, and finds a shared norm or a lost map.",
+    right="The check built each model and counted; a formula gives the same, and shows where a part is missing.",
     cases=sizes,
 )
 def parameters(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
@@ -438,19 +438,19 @@ def counted(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool
 
 @parameters.mistake
 def no_tables(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """The table of embeddings is missing."""
+    """The embedding matrix is missing."""
     return counted(V, D, d_ff, layers, tied, norm_first) - (V * D if tied else 3 * V * D)
 
 
 @parameters.mistake
 def always_tied(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """Untied, there are three tables of V · D: the source's, the target's and the output's."""
+    """Untied, there are three matrices of V · D: the source's, the target's and the output's."""
     return counted(V, D, d_ff, layers, True, norm_first)
 
 
 @parameters.mistake
 def two_tables(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """Untied, the output map is a table of its own, too, besides those of the source and the target."""
+    """Untied, the output layer is a third matrix, in addition to those of the source and the target."""
     return counted(V, D, d_ff, layers, tied, norm_first) - (0 if tied else V * D)
 
 
@@ -468,7 +468,7 @@ def one_final_norm(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_firs
 
 @parameters.mistake
 def norms_halved(V: int, D: int, d_ff: int, layers: int, tied: bool, norm_first: bool) -> int:
-    """A norm learns two vectors, a scale and a shift, and so 2 · D numbers."""
+    """A norm learns two vectors, a scale and a shift, so it has 2 · D parameters."""
     return counted(V, D, d_ff, layers, tied, norm_first) - (5 * layers + (2 if norm_first else 0)) * D
 
 
@@ -520,5 +520,5 @@ def no_projections() -> int:
 
 @crossing.mistake
 def scores_without_mixing() -> int:
-    """You counted the scores, and not the mixing of the values, which is as much work again."""
+    """You counted the scores, but not the weighted means of the values, which take as much work again."""
     return 2 * (2 * 256 + 768)
