@@ -13,7 +13,8 @@ from torch import nn
 
 from docs import landscape
 from tests.learning import test_kill
-from tests.lessons import anatomy
+from tests.lessons import anatomy, rules
+from tests.lessons import plain as english
 from tests.nbclaims import cells, lint, numbers
 from tests.nbclaims.prose import sentences
 from tests.pages import links
@@ -130,6 +131,11 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "words / 180, half a minute a code cell, and the run: at most 30 in all": lambda: (
             (anatomy.WORDS_A_MINUTE, anatomy.MINUTES_A_CELL, anatomy.MOST_MINUTES) == (180, 0.5, 30)
         ),
+        "at most 350 words and four cells": lambda: (
+            (anatomy.MOST_WORDS_OF_PRACTICE, anatomy.MOST_CELLS_OF_PRACTICE) == (350, 4)
+        ),
+        "a mean of 14 to 19 words": lambda: english.MEAN == (14, 19),
+        "It has at most 120 lines": lambda: rules.MAX_LINES_OF_A_LISTING == 120,
         "have 88 columns at most": lambda: anatomy.COLUMNS == 88,
         "a run killed 20 times": lambda: test_kill.KILLS == 20,
         '"3 times", numbers with a comma (20,000) and, in words, fractions and multiples (a third, twice as, tenfold), '
