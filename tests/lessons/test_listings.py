@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,11 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from tests import ROOT
 from tests.nbclaims.cells import read, tags
 from tfm_lib.attention import MultiHeadAttention, attention
+from tfm_lib.data.batches import Batch
+from tfm_lib.learning.recipes import Recipe
+from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
 from tfm_lib.masks import causal_mask
+from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
 
 Names = dict[str, Any]
@@ -92,11 +97,58 @@ def positions(listing: Names) -> None:
     assert ours(same, torch.arange(256, 261)).unique(dim=2).shape[2] == 5
 
 
+def ignoring(batch: Batch) -> tuple[torch.Tensor, ...]:
+    """The batch as a listing takes it: labels that do not count are -100."""
+    return batch.src, batch.decoder_input, batch.labels.masked_fill(batch.labels == batch.pad_id, -100)
+
+
+def training(listing: Names) -> None:
+    def model() -> Transformer:
+        torch.manual_seed(1)
+        return Transformer(TransformerConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=16, dropout=0.0))
+
+    texts = [([4, 5, 6, 7], [4, 8]), ([5], [6, 6, 4]), ([7, 8, 4], [8]), ([6, 5], [7, 7, 7])]
+    ours = [Batch.of([source], [target]) for source, target in texts]
+    theirs = [ignoring(batch) for batch in ours]
+    recipe = Recipe(steps=4, warmup_steps=2, peak_rate=0.01, fall="linear", label_smoothing=0.0)
+    by_package, by_listing = model(), model()
+    optimizer = make_optimizer(by_package)
+    for step, batch in enumerate(ours, start=1):
+        rate = listing["learning_rate"](step, steps=4, warmup_steps=2, peak_rate=0.01)
+        assert rate == pytest.approx(recipe.rate(step))
+        train_step(by_package, batch, optimizer, recipe, rate)
+    plain = {"steps": 4, "peak_rate": 0.01, "warmup_steps": 2, "weight_decay": 0.0, "max_norm": torch.inf}
+    history = listing["train_model"](by_listing, iter(theirs), theirs, **plain, check_every=4)
+    joined = Batch.of([source for source, _ in texts], [target for _, target in texts])
+    logits = by_listing(joined.src, joined.decoder_input)  # not the weights: Adam turns the zero gradient of key biases
+    torch.testing.assert_close(by_package(joined.src, joined.decoder_input), logits, rtol=1e-4, atol=1e-5)
+    assert history[-1][2] == pytest.approx(sequence_loss(logits, joined.labels, joined.pad_id).item(), rel=1e-5)
+
+    pieces = [tuple(part[i : i + 1] for part in ignoring(joined)) for i in range(4)]
+    in_parts = listing["train_model"](model(), iter(pieces * 4), theirs, **plain, accumulate=4)
+    at_once = listing["train_model"](model(), iter([ignoring(joined)] * 4), theirs, **plain)
+    assert in_parts[-1] == pytest.approx(at_once[-1], rel=1e-4)
+    clipped = listing["train_model"](model(), iter(theirs), theirs, **plain | {"max_norm": 0.0}, check_every=2)
+    assert clipped[0][2] == clipped[1][2]
+
+    decay, exempt = listing["parameter_groups"](by_package, 0.1)
+    names = {id(parameter): name for name, parameter in by_package.named_parameters()}
+    spared = {name for name in names.values() if re.search("bias|norm|embedding", name)}
+    assert {names[id(p)] for p in exempt["params"]} == spared and exempt["weight_decay"] == 0
+    assert {names[id(p)] for p in decay["params"]} == {*names.values()} - spared and decay["weight_decay"] == 0.1
+
+    learner, rushed = model(), {"steps": 30, "peak_rate": 9.0, "warmup_steps": 1, "check_every": 1}
+    losses = [loss for *_, loss in listing["train_model"](learner, iter(theirs * 9), theirs[:1], **rushed)]
+    assert len(losses) == losses.index(min(losses)) + 1 + 3 < 30
+    assert listing["validation_loss"](learner, theirs[:1]) == pytest.approx(min(losses))
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
     "03_multi_head_attention": heads,
     "04_positional_encoding": positions,
+    "07_training_on_toy_summaries": training,
 }
 
 

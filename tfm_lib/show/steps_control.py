@@ -38,10 +38,11 @@ def steps_control() -> Live:
         f"next word after “... {' '.join(before.split()[-2:])}”": words,
     }
     for axes, (title, rows) in zip(figure.subplots(1, 2), charts.items(), strict=True):
+        most = max(share for _, share in rows)
         axes.barh([name for name, _ in rows], [share for _, share in rows], color=MEANING["training"].color)
         for row, (_, share) in enumerate(rows):
-            axes.text(share + 0.02, row, f"{100 * share:.1f} %", va="center", size=8)
-        axes.set(title=title, xlim=(0, 1.2), xticks=(0, 0.5, 1))
+            axes.text(share + 0.02 * most, row, f"{100 * share:.1f} %", va="center")
+        axes.set(title=title, xlim=(0, 1.3 * most), xticks=())
         axes.invert_yaxis()
     names = ("steps", "story", "places", "others", "curve", "looks")
     begin = {"step": BEGIN, "place": PLACE, "names": NAMES, "enough": LEARNED}

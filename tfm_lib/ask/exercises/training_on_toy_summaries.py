@@ -17,7 +17,7 @@ from tfm_lib.data.vocabulary import EOS_ID, PAD_ID, START_ID
     difficulty=1,
     minutes=3,
     trains="what a first loss should be",
-    right="Equal surprises have the same mean however they are weighted: smoothing and padding change nothing here.",
+    right="Any weighted mean of equal losses is the same, so smoothing and padding change nothing here.",
     tolerance=0.002,
 )
 def blind_guess() -> float:
@@ -38,13 +38,13 @@ def in_digits() -> float:
 
 @blind_guess.mistake
 def first_part_alone() -> float:
-    """That is the part for the right token alone; the smoothed tenth brings its own surprise, the same again."""
+    """That is the part for the right token alone; the smoothed tenth has the same loss, which is added."""
     return 0.9 * log(604)
 
 
 @blind_guess.mistake
 def padding_as_zero() -> float:
-    """You let padding count as a loss of 0; it is left out of the sum and of what the sum is divided by."""
+    """You let padding count as a loss of 0; it is left out of the sum and of the divisor."""
     return log(604) / 2
 
 
@@ -56,7 +56,7 @@ def of_the_ten_pairs() -> float:
 
 @blind_guess.mistake
 def negative() -> float:
-    """That is the logarithm of the probability, which is negative; the surprise is minus that."""
+    """That is the logarithm of the probability, which is negative; the loss has the opposite sign."""
     return -log(604)
 
 
@@ -72,7 +72,7 @@ def rows_of_words(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="the shift, with padding in the way",
-    right="Each position reads the token before the one it names, and each row learns to stop after its last word.",
+    right="Each position reads the token before the one that it predicts, and each row ends after its last word.",
     cases=rows_of_words,
     most_calls=8,
     without=("tolist", "item"),
@@ -86,33 +86,33 @@ def shift(words: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift.mistake
 def end_behind_the_padding(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your end sign comes after the padding; it belongs right after the last word of each row."""
+    """Your end token comes after the padding; it belongs right after the last word of each row."""
     return F.pad(words, (1, 0), value=START_ID), F.pad(words, (0, 1), value=EOS_ID)
 
 
 @shift.mistake
 def all_padding_ends(words: Tensor) -> tuple[Tensor, Tensor]:
-    """All padding became end signs; a row ends once, right after its last word, and the rest of it is padding."""
+    """All padding became end tokens; a row ends once, right after its last word, and the rest of it is padding."""
     labels = F.pad(words, (0, 1), value=PAD_ID)
     return F.pad(words, (1, 0), value=START_ID), labels.masked_fill(labels == PAD_ID, EOS_ID)
 
 
 @shift.mistake
 def no_end(words: Tensor) -> tuple[Tensor, Tensor]:
-    """No label is the end sign, so a model that is trained on this never learns to stop."""
+    """No label is the end token, so a model that is trained on this never learns to stop."""
     return F.pad(words, (1, 0), value=START_ID), F.pad(words, (0, 1), value=PAD_ID)
 
 
 @shift.mistake
 def not_shifted(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your two rows are the same, so each place reads the very token that it has to name: section 3's mirror."""
+    """Your two rows are the same, so each position reads the token that it must predict: section 2's mirror."""
     row = F.pad(shift.reference(words)[1], (1, 0), value=START_ID)
     return row, row
 
 
 @shift.mistake
 def not_shifted_and_cut(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your labels begin with the start sign, which nobody should name; they should begin with the first word."""
+    """Your labels begin with the start token, which is never predicted; they should begin with the first word."""
     row = F.pad(words, (1, 0), value=START_ID)
     return row, row
 
@@ -126,7 +126,7 @@ def exchanged(words: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift.mistake
 def end_is_read(words: Tensor) -> tuple[Tensor, Tensor]:
-    """Your shorter rows let the decoder read the end sign. It names nothing after it, so padding should be there."""
+    """Your shorter rows let the decoder read the end token. It predicts nothing there, so it should read padding."""
     row = F.pad(shift.reference(words)[1], (1, 0), value=START_ID)
     return row[:, :-1], row[:, 1:]
 
@@ -154,7 +154,7 @@ def models_of_one_word(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="teacher forcing and free running",
-    right="A mistake costs one word with teacher forcing; running free it may cost all that follow, or none of them.",
+    right="With teacher forcing a mistake costs one word; in a free run it may cost all words that follow, or none.",
     cases=models_of_one_word,
 )
 def forced_and_free(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def forced_twice(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
 
 @forced_and_free.mistake
 def free_twice(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
-    """Your forced run reads its own words; with teacher forcing each place reads the true word before it."""
+    """Your forced run reads its own words; with teacher forcing each position reads the true word before it."""
     _, free = forced_and_free.reference(follows, row)
     return free, free
 
@@ -209,7 +209,7 @@ def wherever_it_stands(follows: dict[str, str], row: list[str]) -> tuple[int, in
 
 @forced_and_free.mistake
 def compared_with_what_was_read(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
-    """You compare with the word that was read; it is the one after it that has to be named."""
+    """You compare with the word that was read; compare with the word after it."""
     free, word = 0, row[0]
     for read in row[:-1]:
         word = follows[word]
@@ -219,7 +219,7 @@ def compared_with_what_was_read(follows: dict[str, str], row: list[str]) -> tupl
 
 @forced_and_free.mistake
 def start_sign_counts(follows: dict[str, str], row: list[str]) -> tuple[int, int]:
-    """Your free run counts the start sign as a word that was named right; nobody has to name it."""
+    """Your free run counts the start token as a right word, but it is never predicted."""
     forced, free = forced_and_free.reference(follows, row)
     return forced, free + 1
 
@@ -236,13 +236,13 @@ def half_peak() -> int:
 
 @half_peak.mistake
 def on_the_way_up() -> int:
-    """In that step the rate is half of its peak for the first time, on the way up; wanted is the second time."""
+    """In that step the rate is half of its peak for the first time, during the rise; find the second time."""
     return 2_000
 
 
 @half_peak.mistake
 def as_steep_as_the_rise() -> int:
-    """The fall is no straight line as steep as the rise; it goes with one over the square root of the step."""
+    """The fall is not as steep as the rise; the rate falls with one over the square root of the step."""
     return 6_000
 
 
@@ -254,7 +254,7 @@ def one_over_the_step() -> int:
 
 @half_peak.mistake
 def counted_from_the_peak() -> int:
-    """So many steps after the peak, yes; the step itself is counted from the start of training."""
+    """It is so many steps after the peak, but the step is counted from the start of training."""
     return 12_000
 
 
@@ -283,7 +283,7 @@ def pieces_of_a_batch(draw: Draw) -> Iterator[Inputs]:
 
 
 def gradient(weight: Tensor, hidden: list[Tensor], labels: list[Tensor], factors: Sequence[Tensor | float]) -> Tensor:
-    """The gradient of the summed surprises of all pieces, each piece times a factor."""
+    """The gradient of the summed losses of all pieces, each piece times a factor."""
     for piece, names, factor in zip(hidden, labels, factors, strict=True):
         loss = F.cross_entropy((piece @ weight).flatten(0, 1), names.flatten(), ignore_index=PAD_ID, reduction="sum")
         (loss * factor).backward()
@@ -299,7 +299,7 @@ def words_in(labels: list[Tensor]) -> list[Tensor]:
     difficulty=3,
     minutes=15,
     trains="means of different sizes, and gradient accumulation",
-    right="A mean of means is the mean only where all are of the same size; sum first, and divide once.",
+    right="A mean of means equals the mean only if all pieces have the same size; sum first, and divide once.",
     cases=pieces_of_a_batch,
 )
 def accumulated(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
@@ -315,7 +315,7 @@ def mean_of_means(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) ->
 
 @accumulated.mistake
 def sum_of_means(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """You add up the means of the pieces, so that more pieces give a larger gradient; wanted is one mean over all."""
+    """You add up the means of the pieces, so more pieces give a larger gradient; compute one mean over all words."""
     return gradient(weight, hidden, labels, [1 / words for words in words_in(labels)])
 
 
@@ -335,7 +335,7 @@ def weighted_by_rows(weight: Tensor, hidden: list[Tensor], labels: list[Tensor])
 
 @accumulated.mistake
 def divided_by_places(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """You divide by all places, padding included; divide by the words."""
+    """You divide by all positions, including padding; divide by the words."""
     return gradient(weight, hidden, labels, [1 / sum(names.numel() for names in labels)] * len(labels))
 
 
@@ -346,7 +346,7 @@ def padding_counts(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -
 
 
 def padding_surprises(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """The gradient of all surprises, those at padding included."""
+    """The gradient of all losses, including those at padding."""
     logits = torch.cat([(piece @ weight).flatten(0, 1) for piece in hidden])
     F.cross_entropy(logits, torch.cat([names.flatten() for names in labels]), reduction="sum").backward()
     assert weight.grad is not None
@@ -355,13 +355,13 @@ def padding_surprises(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]
 
 @accumulated.mistake
 def padding_is_named(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """You divide by the words alone, and still sum up what padding costs: `ignore_index=PAD_ID` is missing."""
+    """You divide by the words alone, but the sum includes the loss of padding: `ignore_index=PAD_ID` is missing."""
     return padding_surprises(weight, hidden, labels) / sum(words_in(labels))
 
 
 @accumulated.mistake
 def padding_in_each_mean(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """Padding counts in the mean of each piece, and each piece counts the same; only words should count, all alike."""
+    """Padding counts in the mean of each piece, and each piece counts the same; only words should count, equally."""
     pieces = [
         padding_surprises(weight.detach().clone().requires_grad_(), [piece], [names]) / (names.numel() * len(labels))
         for piece, names in zip(hidden, labels, strict=True)
@@ -371,7 +371,7 @@ def padding_in_each_mean(weight: Tensor, hidden: list[Tensor], labels: list[Tens
 
 @accumulated.mistake
 def divided_twice(weight: Tensor, hidden: list[Tensor], labels: list[Tensor]) -> Tensor:
-    """You divide twice: `cross_entropy` gives a mean already, unless it is told `reduction="sum"`."""
+    """You divide twice: `cross_entropy` already returns a mean, unless you pass `reduction="sum"`."""
     words = words_in(labels)
     return gradient(weight, hidden, labels, [1 / (own * sum(words)) for own in words])
 
@@ -412,7 +412,7 @@ def logits_and_labels(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=20,
     trains="label smoothing, and padding left out",
-    right="So two codes that both smooth by 0.1 may report different losses, though both mean well.",
+    right="Two codes that both smooth by 0.1 may therefore report different losses.",
     cases=logits_and_labels,
 )
 def spread(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -427,19 +427,19 @@ def among_the_others(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor
 
 
 def weighted(logits: Tensor, labels: Tensor, parts: Tensor) -> Tensor:
-    """The surprises weighted by the parts of the label, the mean over all places that are not padding."""
+    """The losses weighted by the parts of the label, the mean over all positions that are not padding."""
     return -(parts * logits.log_softmax(-1)).sum(-1)[labels != PAD_ID].mean()
 
 
 @spread.mistake
 def over_all_tokens(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """You spread over all tokens, as torch does; the right one and [pad] should get nothing of what is spread."""
+    """You spread over all tokens, as torch does; the right token and [pad] should get no share."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD_ID, label_smoothing=smoothing)
 
 
 @spread.mistake
 def padding_gets_its_share(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """You give [pad] a share of what is spread; only the wrong tokens other than [pad] should get one."""
+    """You give [pad] a share; only the wrong tokens other than [pad] should get one."""
     parts = torch.full_like(logits, smoothing / (logits.shape[-1] - 1))
     return weighted(logits, labels, parts.scatter(-1, labels[..., None], 1 - smoothing))
 
@@ -470,14 +470,14 @@ def sum_is_more_than_one(logits: Tensor, labels: Tensor, smoothing: float) -> Te
 
 @spread.mistake
 def padded_places_count(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """The places whose label is [pad] count in your mean; they should be left out."""
+    """The positions whose label is [pad] count in your mean; they should be left out."""
     parts = among_the_others(logits, labels, smoothing)
     return -(parts * logits.log_softmax(-1)).sum(-1).mean()
 
 
 @spread.mistake
 def over_all_places(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """You leave padding out of the sum, and then divide by all places; divide by those that are not padding."""
+    """You leave padding out of the sum, and then divide by all positions; divide by those that are not padding."""
     return spread.reference(logits, labels, smoothing) * (labels != PAD_ID).float().mean()
 
 
@@ -491,19 +491,19 @@ def mean_of_rows(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 @spread.mistake
 def not_averaged(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """That is the sum over the places that are not padding; their mean is wanted."""
+    """That is the sum over the positions that are not padding; return their mean."""
     return spread.reference(logits, labels, smoothing) * (labels != PAD_ID).sum()
 
 
 @spread.mistake
 def logits_as_they_are(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """You weight the logits as they are; `log_softmax` has to make logarithms of probabilities of them first."""
+    """You weight the logits as they are; first turn them into log-probabilities with `log_softmax`."""
     return -(among_the_others(logits, labels, smoothing) * logits).sum(-1)[labels != PAD_ID].mean()
 
 
 @spread.mistake
 def divergence(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """You subtract the label's own entropy, which makes it a divergence; the cross-entropy is wanted."""
+    """You subtract the entropy of the label, which gives the KL divergence; return the cross-entropy."""
     parts = among_the_others(logits, labels, smoothing)
     return spread.reference(logits, labels, smoothing) + parts.xlogy(parts).sum(-1)[labels != PAD_ID].mean()
 
@@ -533,7 +533,7 @@ def summaries_and_references(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=25,
     trains="what ROUGE-L measures",
-    right="Order counts in it and truth does not: a wrong name costs no more than a missing “the”.",
+    right="ROUGE-L counts order but not truth: a wrong name costs no more than a missing “the”.",
     cases=summaries_and_references,
 )
 def rouge_l(summary: str, reference: str) -> float:
