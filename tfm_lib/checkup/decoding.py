@@ -129,7 +129,7 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
     alone = [_written(write, src[i : i + 1])[0] for i in range(len(src))]
     if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
         yield Finding.of("generate.batch", "a text gets another summary alone than in a batch of three.")
-    elif subject.two and subject.src.pad_id is not None:
+    elif subject.two and subject.src.pad_id is not None and not subject.quick:
         lengths = (5, 2, 3)
         mixed = _written(write, subject.src.mixed(lengths, seed=6))
         alone = [_written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch._dynamo
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
