@@ -10,7 +10,7 @@ from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import called, reads
+from tfm_lib.checkup.watch import called, looks_up
 
 
 class Reached(NamedTuple):
@@ -64,7 +64,7 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
             names = {id(p): name for name, p in weights.items()}
             for part, args, _ in calls:
                 reached.ran.add(id(part))
-                if isinstance(part, nn.Embedding) and id(part.weight) in names and reads(args, tgt, src):
+                if looks_up(part, args, tgt, src) and id(part.weight) in names:
                     reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
             loss = own_loss(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
@@ -145,7 +145,7 @@ def _frozen(subject: Subject, module: nn.Module) -> Iterator[Finding]:
     tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE)
     with called() as calls:
         subject(tgt, src)
-    read = {id(part.weight) for part, args, _ in calls if isinstance(part, nn.Embedding) and reads(args, tgt, src)}
+    read = {id(part.weight) for part, args, _ in calls if looks_up(part, args, tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
             yield Finding.of("gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False.")

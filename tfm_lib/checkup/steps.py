@@ -11,7 +11,7 @@ from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import spread
 from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import called, reads
+from tfm_lib.checkup.watch import called, looks_up
 
 WORDS = 5  # of the source
 
@@ -115,7 +115,7 @@ def _ends(subject: Subject) -> tuple[list[nn.Module], nn.Module | None, bool]:
     shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
     with called() as calls:
         subject(tgt)
-    found = [(part, args[0]) for part, args, _ in calls if isinstance(part, nn.Embedding) and reads(args, tgt, shifted)]
+    found = [(part, args[0]) for part, args, _ in calls if looks_up(part, args, tgt, shifted)]
     wide = [
         part for part, _, out in calls
         if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,) and any(True for _ in part.parameters())

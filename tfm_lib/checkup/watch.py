@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch._dynamo
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -95,6 +97,26 @@ def culprit(
     return "", None
 
 
+def looks_up(part: nn.Module, args: Any, *texts: Tensor) -> bool:
+    """Whether it is an embedding that looks up the ids of one of these texts, rather than their positions."""
+    return isinstance(part, nn.Embedding) and type(part).forward is nn.Embedding.forward and reads(args, *texts)
+
+
+class DropoutWatch(TorchFunctionMode):
+    """Sees whether any dropout is at work, in a module, a function or an attention."""
+
+    drops = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named, name = kwargs or {}, getattr(func, "__name__", "")
+        place = {"dropout": 1, "scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}.get(name)
+        if place is not None:
+            p = named.get("p", named.get("dropout_p", args[place] if len(args) > place else 0.0))
+            on = named.get("training", named.get("train", args[2] if name == "dropout" and len(args) > 2 else True))
+            self.drops = self.drops or (bool(on) and p > 0)
+        return func(*args, **named)
+
+
 class AttentionWatch(TorchDispatchMode):
     """Collects every attention's weights (…, T, S), whoever computes them, by the softmax beneath."""
 
@@ -102,7 +124,6 @@ class AttentionWatch(TorchDispatchMode):
         super().__init__()
         self.weights: list[Tensor] = []
         self.axes: list[tuple[tuple[int, ...], int]] = []  # each softmax: the shape of its scores, and over which axis
-        self.drops = False  # whether any dropout was at work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -113,12 +134,10 @@ class AttentionWatch(TorchDispatchMode):
             if axes >= 3 and args[1] % axes == axes - 1:  # over the keys
                 self.weights.append(out.detach())
         elif name == "_scaled_dot_product_flash_attention_for_cpu":
-            query, key = args[0], args[1]
+            query, key = args[0], args[1].repeat_interleave(args[0].shape[1] // args[1].shape[1], 1)
             scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
             mask = (kwargs or {}).get("attn_mask")
             if len(args) > 4 and args[4]:
                 scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
             self.weights.append((scores if mask is None else scores + mask).softmax(-1))
-        elif name == "native_dropout" or (name == "bernoulli_" and args[1:] and args[1] not in (0, 1)):
-            self.drops = True
         return out
