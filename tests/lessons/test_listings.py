@@ -18,6 +18,7 @@ from tfm_lib.data.batches import Batch
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
 from tfm_lib.masks import causal_mask
+from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
 
@@ -150,6 +151,32 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "04_positional_encoding": positions,
     "07_training_on_toy_summaries": training,
 }
+
+
+def masks(listing: Names) -> None:
+    ids = torch.tensor([[5, 6, 7, 8], [0, 0, 5, 6]])
+    mask = listing["hide_padding"](ids, 0) & listing["hide_future"](4, 4)
+    assert torch.equal(mask, padding_mask(ids, 0) & causal_mask(4))
+    assert torch.equal(listing["hide_future"](2, 5), causal_mask(2, past=3))
+    assert listing["position_ids_of"](ids, 0).tolist() == [[0, 1, 2, 3], [0, 0, 0, 1]]
+    x = torch.randn(2, 3, 4, 8, requires_grad=True)
+    result = listing["masked_attention"](x, x, x, mask)
+    torch.testing.assert_close(result, attention(x, x, x, mask))
+    torch.testing.assert_close(result, torch.nn.functional.scaled_dot_product_attention(x, x, x, mask))
+    assert not result[1, :, :2].any() and torch.autograd.grad(result.sum(), x)[0].isfinite().all()
+    with pytest.raises(ValueError, match="boolean with four axes"):
+        listing["masked_attention"](x, x, x, mask[:, 0])
+    with pytest.raises(ValueError, match="3 queries need as many keys"):
+        listing["hide_future"](3, 2)
+
+    def leaks(shown: torch.Tensor) -> list[tuple[int, int]]:
+        return listing["find_leaks"](lambda y: attention(y[:, None], y[:, None], y[:, None], shown)[:, 0], x[:, 0])
+
+    assert leaks(causal_mask(4)) == [] and leaks(causal_mask(4).mT) == [(t, s) for s in range(4) for t in range(s)]
+
+
+# What each listing computes, compared with the package or with torch.
+COMPARISONS: dict[str, Callable[[Names], None]] = {"02_masked_softmax": masks, "03_multi_head_attention": heads}
 
 
 def test_each_listing_is_compared():
