@@ -17,7 +17,6 @@ from tfm_lib.attention import MultiHeadAttention, attention
 from tfm_lib.data.batches import Batch
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
-from tfm_lib.masks import causal_mask
 from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
