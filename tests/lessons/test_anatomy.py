@@ -99,6 +99,9 @@ def test_the_spine_ends_at_exercises_or_the_recap_and_leaves_out_deeper_sections
     book = lesson()
     without_exercises(book)
     assert anatomy.spine(book) == spine[:-1]
+    book = lesson()
+    practice()(book)
+    assert anatomy.spine(book) == spine[:-1]
 
 
 def test_claims_and_code_are_no_words():
