@@ -1,9 +1,9 @@
 """A Transformer in one file: the model, ten pairs to learn, training, greedy decoding.
 
-Copy it, run it, change it: it needs nothing but torch, and runs for a few seconds.
+Copy it, run it, change it: it needs only torch, and it runs in a few seconds.
 Axes: B batch, H heads, T target or query positions, S source or key positions,
 D width of the model, Dh width of a head, V vocabulary. A mask is True where a query
-may look. Source: Vaswani et al. 2017; numbers in docstrings are the paper's sections.
+may attend. Source: Vaswani et al. 2017; numbers in docstrings are the paper's sections.
 """
 
 import math
@@ -45,14 +45,14 @@ ARTICLES, SUMMARIES = TEXTS[::2], TEXTS[1::2]
 
 
 def sinusoids(length):
-    """A row for each position, of ever slower clocks: (length, D). 3.5."""
+    """A row of sines and cosines for each position: (length, D). 3.5."""
     speed = 10_000 ** (-torch.arange(0, D_MODEL, 2, dtype=torch.float64) / D_MODEL)
     angle = torch.arange(length)[:, None] * speed  # (length, D/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
 
 
 class MultiHeadAttention(nn.Module):
-    """Queries (B, T, D) look into keys and values (B, S, D) -> (B, T, D). 3.2."""
+    """Query (B, T, D) attends to key and value (B, S, D) -> (B, T, D). 3.2."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,7 @@ def split(x):
 
 
 class FeedForward(nn.Module):
-    """The same small network at every position: (B, T, D) -> (B, T, D). 3.3."""
+    """The same two linear layers at each position: (B, T, D) -> (B, T, D). 3.3."""
 
     def __init__(self):
         super().__init__()
@@ -85,7 +85,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """x, plus what a sub-layer makes of it, normalized. 3.1, 5.4."""
+    """The residual connection and its norm: x + change, normalized. 3.1, 5.4."""
 
     def __init__(self):
         super().__init__()
@@ -96,7 +96,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Words look at one another; then each thinks for itself. 3.1."""
+    """Self-attention, then the feed-forward network: (B, S, D) -> (B, S, D). 3.1."""
 
     def __init__(self):
         super().__init__()
@@ -111,7 +111,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(EncoderLayer):
-    """The same, with a look into the memory (B, S, D) in the middle. 3.1."""
+    """The same, with cross-attention to the memory (B, S, D) in between. 3.1."""
 
     def __init__(self):
         super().__init__()
@@ -126,7 +126,7 @@ class DecoderLayer(EncoderLayer):
 
 
 class Embedding(nn.Module):
-    """Ids (B, T) to vectors (B, T, D): what the token is, plus where it stands. 3.4."""
+    """Ids (B, T) -> vectors (B, T, D): row, times sqrt(D), plus position. 3.4."""
 
     def __init__(self, vocab_size):
         super().__init__()
@@ -139,7 +139,7 @@ class Embedding(nn.Module):
 
 
 class Stack(nn.Module):
-    """One side of the model: ids (B, T), and what its layers need -> (B, T, D). 3.1."""
+    """Encoder or decoder: ids (B, T), masks and memory -> (B, T, D). 3.1."""
 
     def __init__(self, layer, vocab_size):
         super().__init__()
@@ -181,7 +181,7 @@ class Transformer(nn.Module):
 
 
 def train(model, src, rows):
-    """Rows (B, T + 1), from start sign to end sign. What is read, and what is named."""
+    """Rows (B, T + 1), start to end token; the labels are the next tokens."""
     decoder_input, labels = rows[:, :-1], rows[:, 1:]  # (B, T) each
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     model.train()
@@ -199,7 +199,7 @@ def train(model, src, rows):
 
 @torch.no_grad()
 def greedy(model, src, longest=8):
-    """The likeliest next token, again and again: (B, S) -> (B, longest)."""
+    """The most probable next token, again and again: (B, S) -> (B, longest)."""
     model.eval()
     memory, src_mask = model.encode(src)
     tgt = torch.full((len(src), 1), START, device=src.device)

@@ -43,3 +43,7 @@ def test_it_needs_torch_and_nothing_of_the_course_and_is_short():
     lines = SOURCE.splitlines()
     assert max(map(len, lines)) <= COLUMNS, "a page would cut it off"
     assert sum(bool(line.strip()) for line in lines) - 2 * len(TEN_PAIRS) <= 160, "a few screens"
+
+
+def test_lesson_06_links_it_as_its_listing():
+    assert "](../docs/transformer.py)" in course_file("notebooks/06_full_model.ipynb").read_text(encoding="utf-8")
