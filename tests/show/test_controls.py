@@ -164,7 +164,7 @@ def test_a_mask_says_who_is_seen():
     # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
     assert repr(mask_control(torch.zeros(4, 4), list("abcd"))) == (
         "Valid length 3, causal: 9 of 16 pairs may attend. The last query, “d”, sees 3 keys and looks at all of them "
-        "alike, with weight 0.33 each. Hidden keys get exactly 0."
+        "equally, with weight 0.33 each. Hidden keys get exactly 0."
     )
     assert repr(mask_control(torch.zeros(2, 2), list("ab"))).endswith(
         "“b”, sees 1 key and looks at nothing but “a”, with weight 1.00. Hidden keys get exactly 0."

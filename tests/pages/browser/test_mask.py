@@ -130,7 +130,7 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     assert not is_wider_than(root.page, PHONE)
     sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
     assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
-    shares = {1: "at nothing but “0”, with weight 1.00.", 8: "alike, with weight 0.13 each.", 10: "weight 0.10 each."}
+    shares = {1: "at nothing but “0”, with weight 1.00.", 8: "equally, with weight 0.13 each.", 10: "weight 0.10 each."}
     assert shares[count] in words(root)
 
 
