@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.nbclaims.cells import markdown_cells, tags
 from tests.nbclaims.prose import sentences
 
-NOT_YET = tuple(f"{number:02}" for number in range(19) if number != 3)  # lessons that still have to be rewritten
+NOT_YET = tuple(f"{number:02}" for number in range(19) if number not in (3, 8))  # still to be rewritten
 
 
 class Habit(NamedTuple):
