@@ -21,6 +21,18 @@ from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
 
+
+from torch import Tensor
+
+from tests import ROOT
+from tests.nbclaims.cells import read, tags
+from tfm_lib.attention import MultiHeadAttention
+from tfm_lib.masks import causal_mask
+from tfm_lib.pretrained import newsroom_model
+from tfm_lib.writing.beam import beam_hypotheses
+from tfm_lib.writing.decoding import greedy, sample
+from tfm_lib.writing.next_token import next_token_probs
+
 Names = dict[str, Any]
 BOOKS = {path.stem: read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 LISTINGS = {name: cell.source for name, book in BOOKS.items() for cell in book.cells if "listing" in tags(cell)}
@@ -176,6 +188,40 @@ def masks(listing: Names) -> None:
 
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {"02_masked_softmax": masks, "03_multi_head_attention": heads}
+
+
+def decoding(listing: Names) -> None:
+    model, vocabulary = newsroom_model()
+    ids = {"eos_id": vocabulary.eos_id}
+    src = torch.tensor([vocabulary.encode("Heavy rain flooded two farms in Tampa on Monday, said Anita Gupta.")])
+
+    def next_logits(written: Tensor) -> Tensor:
+        return model(src.expand(len(written), -1), written)[:, -1]
+
+    start, generate = torch.full((3, 1), vocabulary.start_id), listing["generate"]
+    assert torch.equal(generate(next_logits, start, 16, **ids), greedy(model, src.expand(3, -1), 16))
+    dice = {"temperature": 1.5, "top_k": 9, "top_p": 0.9}
+    theirs, ours = (torch.Generator().manual_seed(0) for _ in range(2))
+    drawn = generate(next_logits, start[:1], 16, **ids, do_sample=True, generator=theirs, **dice)
+    assert torch.equal(drawn, sample(model, src, 16, generator=ours, **dice))
+    with pytest.raises(ValueError, match="top_k need do_sample=True"):
+        generate(next_logits, start, 16, **ids, top_k=9)
+    for alpha, stopping in ((0.0, False), (1.0, True)):
+        settings: Names = {"num_beams": 3, "length_penalty": alpha, "early_stopping": stopping}
+        expected = beam_hypotheses(model, src, 16, **settings)
+        found = listing["generate_with_beams"](next_logits, start[:1], 16, **ids, **settings)
+        torch.testing.assert_close(torch.tensor([score for score, _ in found]), expected.scores[0])
+        assert [vocabulary.decode(text) for _, text in found] == [*map(vocabulary.decode, expected.tokens[0])]
+
+    logits, probs_of = torch.randn(2, 3, 50), listing["sampling_probs"]
+    for knobs in ({"temperature": 0.5}, {"top_k": 7}, {"top_p": 0.6}, dice):
+        torch.testing.assert_close(probs_of(logits, **knobs), next_token_probs(logits, **knobs))
+    bar = logits.amax(-1, keepdim=True) + torch.tensor(0.2).log()
+    torch.testing.assert_close(probs_of(logits, min_p=0.2), logits.masked_fill(logits < bar, -torch.inf).softmax(-1))
+
+
+# What each listing computes, compared with the package or with torch.
+COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "08_decoding": decoding}
 
 
 def test_each_listing_is_compared():

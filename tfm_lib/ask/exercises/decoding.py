@@ -25,25 +25,25 @@ def warm() -> float:
 
 @warm.mistake
 def half_of_it() -> float:
-    """You divide the probability by the temperature; it divides the logits, and the softmax comes after that."""
+    """You divide the probability by the temperature. The temperature divides the logits, before the softmax."""
     return 0.8 / 2
 
 
 @warm.mistake
 def colder() -> float:
-    """That is temperature one half, which squares the odds; 2 takes their square root."""
+    """That is temperature one half, which squares the odds. Temperature 2 takes their square root."""
     return 16 / 17
 
 
 @warm.mistake
 def root_of_it() -> float:
-    """The square root of 0.8 is right so far, but the two roots have to be scaled to sum to 1."""
+    """The square root of 0.8 is right so far, but the two square roots have to be scaled to sum to 1."""
     return 0.8**0.5
 
 
 @warm.mistake
 def the_other() -> float:
-    """That is the less likely token's share."""
+    """That is the probability of the less probable token."""
     return 1 / 3
 
 
@@ -54,7 +54,7 @@ def unchanged() -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 2: top-k in five calls.
+# 2: top-k in a few calls.
 
 
 def logits_and_k(draw: Draw) -> Iterator[Inputs]:
@@ -69,7 +69,7 @@ def logits_and_k(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=8,
     trains="top-k, and why hidden means minus infinity",
-    right="A token that is cut gets exactly 0, and no row knows of another; a sort would do the same with more work.",
+    right="A token that is cut gets exactly 0, and each row has its own threshold. A sort would take more work.",
     cases=logits_and_k,
     most_calls=6,
 )
@@ -86,7 +86,7 @@ def zero_logits(logits: Tensor, k: int) -> Tensor:
 
 @top_k.mistake
 def not_scaled(logits: Tensor, k: int) -> Tensor:
-    """What you keep does not sum to 1: cut the logits first, and take the softmax of what is left."""
+    """The probabilities that you keep do not sum to 1: cut the logits first, and then take the softmax."""
     return logits.softmax(-1).masked_fill(logits < logits.topk(k).values[..., -1:], 0)
 
 
@@ -98,14 +98,13 @@ def one_too_few(logits: Tensor, k: int) -> Tensor:
 
 @top_k.mistake
 def one_bar_for_all(logits: Tensor, k: int) -> Tensor:
-    """You use one threshold for all rows; each row has its own k-th logit."""
+    """You use one threshold for all rows, but each row has its own k-th logit."""
     return logits.masked_fill(logits < logits.flatten().topk(k).values[-1], -torch.inf).softmax(-1)
 
 
 @top_k.mistake
 def only_the_kept(logits: Tensor, k: int) -> Tensor:
-    """You return the k kept probabilities alone; return one for each token, in the tokens' order, with 0 for the
-    others."""
+    """You return only the k kept probabilities. Return one per token, in the tokens' order, with 0 for the others."""
     return logits.topk(k).values.softmax(-1)
 
 
@@ -134,7 +133,7 @@ def kept_by(probs: Tensor, kept: Tensor) -> Tensor:
     difficulty=3,
     minutes=12,
     trains="top-p: the token that crosses the line stays",
-    right="Kept is a token if those before it have not reached p yet, so there is always one left to draw.",
+    right="A token is kept if those before it have not reached p yet, so there is always one left to draw.",
     cases=probs_and_p,
 )
 def top_p(probs: Tensor, p: float) -> Tensor:
@@ -144,14 +143,13 @@ def top_p(probs: Tensor, p: float) -> Tensor:
 
 @top_p.mistake
 def without_the_crossing(probs: Tensor, p: float) -> Tensor:
-    """You drop the token with which the sum reaches p; it stays, or else what is left may have less than p, or
-    nothing."""
+    """You drop the token with which the sum reaches p. It stays, or else the rest sums to less than p or is empty."""
     return kept_by(probs, probs.sort(descending=True).values.cumsum(0) <= p)
 
 
 @top_p.mistake
 def one_by_one(probs: Tensor, p: float) -> Tensor:
-    """You compare each probability by itself with p; it is their sum, from the largest down, that has to reach it."""
+    """You compare each probability by itself with p. Their sum, from the largest down, has to reach p."""
     kept = probs * (probs >= p)
     return kept / kept.sum()
 
@@ -165,7 +163,7 @@ def in_given_order(probs: Tensor, p: float) -> Tensor:
 
 @top_p.mistake
 def ranked_result(probs: Tensor, p: float) -> Tensor:
-    """Your probabilities are right, and in the order of their size; bring each back to its token."""
+    """Your probabilities are right, but in the order of their size; bring each one back to its token."""
     ranked = probs.sort(descending=True).values
     kept = ranked * (ranked.cumsum(0) - ranked < p)
     return kept / kept.sum()
@@ -173,7 +171,7 @@ def ranked_result(probs: Tensor, p: float) -> Tensor:
 
 @top_p.mistake
 def not_to_one(probs: Tensor, p: float) -> Tensor:
-    """The right tokens are kept, but what they have does not sum to 1: divide by the sum."""
+    """You keep the right tokens, but their probabilities do not sum to 1: divide by the sum."""
     ranked, order = probs.sort(descending=True)
     back = torch.zeros_like(probs)
     back[order] = ranked * (ranked.cumsum(0) - ranked < p)
@@ -182,7 +180,7 @@ def not_to_one(probs: Tensor, p: float) -> Tensor:
 
 @top_p.mistake
 def softmax_again(probs: Tensor, p: float) -> Tensor:
-    """You take a softmax of probabilities, and it gives something to the tokens that you cut: divide by the sum."""
+    """You take a softmax of probabilities, which gives more than 0 to the tokens that you cut: divide by the sum."""
     ranked, order = probs.sort(descending=True)
     back = torch.zeros_like(probs)
     back[order] = ranked * (ranked.cumsum(0) - ranked < p)
@@ -206,7 +204,7 @@ def the_unlikely(probs: Tensor, p: float) -> Tensor:
     difficulty=2,
     minutes=6,
     trains="what a length penalty does",
-    right="Below it the short text wins, above it the long one: the penalty is a choice that no probability makes.",
+    right="Below it the short text wins, above it the long one. The probabilities do not make this choice for you.",
     tolerance=0.005,
 )
 def tie() -> float:
@@ -267,7 +265,7 @@ def texts_and_n(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=12,
     trains="the rule against repeated n-grams",
-    right="The last n - 1 tokens are a question to the whole text: what came after you before?",
+    right="Each token that followed the last n - 1 tokens earlier in the text is forbidden now.",
     cases=texts_and_n,
 )
 def forbidden(written: list[int], n: int) -> list[int]:
@@ -278,14 +276,14 @@ def forbidden(written: list[int], n: int) -> list[int]:
 
 @forbidden.mistake
 def n_instead_of_n_minus_one(written: list[int], n: int) -> list[int]:
-    """You look for the last n tokens; the new one is to be the n-th, so look for the last n - 1."""
+    """You look for the last n tokens. The new token is the n-th, so look for the last n - 1."""
     last = written[-n:]
     return sorted({written[i + n] for i in range(len(written) - n) if written[i : i + n] == last})
 
 
 @forbidden.mistake
 def first_time_only(written: list[int], n: int) -> list[int]:
-    """You stop at the first position where they occur; they may occur at several, with other tokens after them."""
+    """You stop at the first position where they occur. They may occur at several, with different tokens after them."""
     last = written[len(written) - n + 1 :]
     places = range(len(written) - n + 1)
     return [written[i + n - 1] for i in places if written[i : i + n - 1] == last][:1]
@@ -301,13 +299,13 @@ def zero_from_the_end(written: list[int], n: int) -> list[int]:
 
 @forbidden.mistake
 def without_start(written: list[int], n: int) -> list[int]:
-    """You leave the first token out; the start token counts like any other."""
+    """You leave the first token out, but the start token counts like any other."""
     return forbidden.reference(written[1:], n)
 
 
 @forbidden.mistake
 def any_repeat(written: list[int], n: int) -> list[int]:
-    """You forbid each token that was written before; only those that would make n in a row come again."""
+    """You forbid each token that was written before. Forbid only those that would make n in a row come again."""
     return sorted(set(written))
 
 
@@ -324,7 +322,7 @@ def with_repeats(written: list[int], n: int) -> list[int]:
 
 
 def chains(draw: Draw) -> Iterator[Inputs]:
-    """The tree of section 5; one with which two beams fail; random ones."""
+    """The tree of section 2; one with which two beams fail; random ones."""
     tree = {
         "first": torch.tensor([0.5, 0.4, 0.1]),
         "after": torch.tensor([[0.4, 0.3, 0.3], [0.9, 0.05, 0.05], [0.6, 0.3, 0.1]]),
@@ -365,7 +363,7 @@ def first_beams(first: Tensor) -> Beams:
     difficulty=4,
     minutes=25,
     trains="beam search",
-    right="All continuations compete with each other, whichever beam they come from: a beam can die out.",
+    right="The continuations of all beams compete with each other, so a beam can die out.",
     cases=chains_and_beams,
 )
 def beam(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
@@ -406,13 +404,13 @@ def product_of_logs(first: Tensor, after: Tensor, length: int, num_beams: int) -
 
 @beam.mistake
 def columns_for_rows(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
-    """Your table is turned around: `after[i, j]` is for token j after token i."""
+    """Your matrix is transposed: `after[i, j]` is for token j after token i."""
     return beam.reference(first, after.T, length, num_beams)
 
 
 @beam.mistake
 def only_the_best(first: Tensor, after: Tensor, length: int, num_beams: int) -> list[list[int]]:
-    """Your best text is right, and you return it alone; all beams are wanted, best first."""
+    """Your best text is right, but you return it alone. Return all beams, best first."""
     return beam.reference(first, after, length, num_beams)[:1]
 
 
@@ -441,8 +439,8 @@ def one_step_too_many(first: Tensor, after: Tensor, length: int, num_beams: int)
     difficulty=5,
     minutes=30,
     trains="what a search may forget, and what it may not",
-    right="This model remembers one token, so one text for each last token is enough; a Transformer remembers all of "
-    "them, so that for it no two texts are alike, and only beams are left.",
+    right="This model remembers one token, so one text per last token is enough. A Transformer remembers all tokens, "
+    "so that no two texts are equivalent, and only beams are left.",
     cases=chains,
 )
 def best_text(first: Tensor, after: Tensor, length: int) -> list[int]:
@@ -463,14 +461,14 @@ def greedily(first: Tensor, after: Tensor, length: int) -> list[int]:
 
 @best_text.mistake
 def by_two_beams(first: Tensor, after: Tensor, length: int) -> list[int]:
-    """That is what two beams find, and the best text goes another way. Which texts may be dropped for sure?"""
+    """Two beams find this text, but it is not the best one. Work out which texts you may drop safely."""
     return beam.reference(first, after, length, 2)[0]
 
 
 @best_text.mistake
 def without_a_way_back(first: Tensor, after: Tensor, length: int) -> list[int]:
-    """You take the best last token at each length; these need not lie on one way. Remember for each token the text
-    that led to it."""
+    """You take the best last token at each length, but these need not belong to one text. Remember for each token
+    the text that led to it."""
     totals = first
     chosen = [int(totals.argmax())]
     for _ in range(length - 1):
@@ -493,5 +491,5 @@ def summed_over(first: Tensor, after: Tensor, length: int) -> list[int]:
 
 @best_text.mistake
 def turned_around(first: Tensor, after: Tensor, length: int) -> list[int]:
-    """Your table is turned around: `after[i, j]` is for token j after token i."""
+    """Your matrix is transposed: `after[i, j]` is for token j after token i."""
     return best_text.reference(first, after.T, length)
