@@ -2,6 +2,7 @@
 
 # 03 · Several heads        the title, what one can do afterwards, the card: minutes, and what one needs
 ## 1 … to ## 6 …            the spine: 5 to 7 sections
+## In practice              what one calls it at work, and a listing: beyond the limits of the spine
 ## Exercises, ## Recap, ## Questions, ## Where to go next
 ## Second reading           a list of links to
 ## Deeper: what it costs    sections, each linked both ways with what it deepens, with the exercises that need it
@@ -17,12 +18,15 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 from tests import ROOT
+from tests.lessons.plain import NOT_YET
 from tests.nbclaims.cells import tags
 from tests.pages.links import slug
 
 SECTIONS = (5, 7)  # of a spine, at least and at most
 MOST_WORDS, MOST_CELLS, MOST_AGREEMENTS, MOST_MINUTES = 3000, 50, 3, 30
 WORDS_A_MINUTE, MINUTES_A_CELL, MOST_RUNNING = 180, 0.5, 2  # running: minutes
+PRACTICE = "In practice"
+MOST_WORDS_OF_PRACTICE, MOST_CELLS_OF_PRACTICE = 350, 4
 COLUMNS = 88  # of code and of what it prints: a page and a laptop's screen have no more
 DEEPER = "Deeper: "
 OPPONENTS = "Deeper: claims that you will meet"  # deepens no section of its own
@@ -48,7 +52,7 @@ class Section(NamedTuple):
 
 def anatomy_findings(book: NotebookNode) -> Iterator[str]:
     """How a lesson differs from the form above."""
-    for check in (outline_findings, size_findings, minute_findings, deeper_findings, width_findings):
+    for check in (outline_findings, size_findings, practice_findings, minute_findings, deeper_findings, width_findings):
         yield from check(book)
 
 
@@ -56,6 +60,8 @@ def of_course(lesson: Path, book: NotebookNode) -> Iterator[str]:
     """The same for a lesson of the course, and nothing for any other notebook."""
     if lesson.resolve().parent == ROOT / "notebooks":
         yield from anatomy_findings(book)
+        if not lesson.name.startswith(NOT_YET) and not any(part.title == PRACTICE for part in sections(book)):
+            yield f"it has no section {PRACTICE!r}"
 
 
 def sections(book: NotebookNode) -> list[Section]:
@@ -73,10 +79,10 @@ def sections(book: NotebookNode) -> list[Section]:
 
 
 def spine(book: NotebookNode) -> list[NotebookNode]:
-    """What a first reader reads up to the exercises, or the recap where there are none, less `deeper` sections."""
+    """What a first reader reads up to In practice, the exercises or the recap, less `deeper` sections."""
     cells, level_left_out = [], 0
     for cell in book.cells:
-        if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith("## Recap"):
+        if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith((f"## {PRACTICE}", "## Recap")):
             break
         heading = re.match(r"(#+) ", cell.source) if cell.cell_type == "markdown" else None
         if heading and len(heading[1]) <= level_left_out:
@@ -108,7 +114,7 @@ def outline_findings(book: NotebookNode) -> Iterator[str]:
     deeper = [title for title in titles if title.startswith(DEEPER)]
     with_exercises = [section for section in found if any("exercise" in tags(cell) for cell in section.cells)]
     asked = [section for section in found if any("question" in tags(cell) for cell in section.cells)]
-    wanted = [*numbered, *(AFTER if with_exercises else AFTER[1:])]
+    wanted = [*numbered, *[PRACTICE] * (PRACTICE in titles), *(AFTER if with_exercises else AFTER[1:])]
     if deeper:
         wanted += ["Second reading", *deeper, *["Questions of the second reading"] * (len(asked) > 1)]
     if titles != wanted:
@@ -130,6 +136,15 @@ def size_findings(book: NotebookNode) -> Iterator[str]:
     for count, most, what in (*sizes, (agreements, MOST_AGREEMENTS, "printed agreements")):
         if count > most:
             yield f"its spine has {count} {what}; at most {most}: move some to Deeper sections"
+
+
+def practice_findings(book: NotebookNode) -> Iterator[str]:
+    """What one needs at work stays short."""
+    cells = [cell for section in sections(book) if section.title == PRACTICE for cell in section.cells]
+    if words(cells) > MOST_WORDS_OF_PRACTICE:
+        yield f"its section {PRACTICE!r} has {words(cells)} words; at most {MOST_WORDS_OF_PRACTICE}"
+    if len(cells) > MOST_CELLS_OF_PRACTICE:
+        yield f"its section {PRACTICE!r} has {len(cells)} cells; at most {MOST_CELLS_OF_PRACTICE}"
 
 
 def minute_findings(book: NotebookNode) -> Iterator[str]:

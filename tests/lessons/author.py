@@ -20,6 +20,7 @@ from tests.lessons import references
 from tests.lessons.execution import LessonFailed, changed, execute, renew
 from tests.lessons.folds import fold, fold_findings
 from tests.lessons.lists import changes as changed_claims
+from tests.lessons.plain import count_lesson
 from tests.lessons.stamp import repository, stamp, stamp_readme
 from tests.nbclaims import environment, lint, values
 from tests.nbclaims.cells import code_cells, markdown_cells, read, write
@@ -99,6 +100,7 @@ def check_all(paths: list[Path]) -> int:
             f"{path.name}: {kinds}; claims: {len(claims)}, of them {sum(bool(note.bound) for note in claims)} bounds",
             flush=True,
         )
+        print(f"{path.stem[:2]} plain English: {count_lesson(read(path))}", flush=True)
         total += counts
     for kind in MEND.keys() & total.keys():
         print(f"{kind}: {MEND[kind]}.")

@@ -13,7 +13,7 @@ import pytest
 from nbformat import NotebookNode
 
 from tests import ROOT
-from tests.lessons import anatomy, folds, references, rules
+from tests.lessons import anatomy, folds, plain, references, rules
 from tests.nbclaims import environment
 from tests.nbclaims.cells import tags
 from tests.nbclaims.collector import NotebookFile, NotebookItem, ProofError
@@ -33,10 +33,12 @@ project.book_rules |= {
     "caption": rules.caption_findings,
     "fold": folds.fold_findings,
     "anatomy": anatomy.of_course,
+    "plain": plain.plain_findings,
     "link": references.link_findings,
 }
 # A learner's copy, in my_lessons or wherever, may look as its learner likes: its cells run, and its claims hold.
 project.linted = lambda path: not (path.name[:2].isdecimal() and path.resolve().parent != ROOT / "notebooks")
+project.remarks |= {"plain"}
 project.prose_rules["reference"] = references.bare_references
 
 project.lock = ROOT / "requirements.lock"

@@ -21,7 +21,7 @@ from tests.nbclaims.collector import LOOSE_TAGS
 from tests.nbclaims.numbers import numbers_in
 from tfm_lib.show.live import VIEW
 
-MAX_LINES = 25
+MAX_LINES, MAX_LINES_OF_A_LISTING = 25, 120
 KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
@@ -30,6 +30,7 @@ KNOWN_TAGS = {
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
     "opening": "a question that is asked before the lesson, too",
     "deeper": "the heading of a section of the second reading",
+    "listing": "what the lesson builds as one piece to paste, run alone by a test; it imports torch only",
     "guess": "what the reader is to guess first: learners' copies come without this output",
     "exercise": "the text of an exercise, and the code cell with the learner's answer",
     "exercises": "the imports of the section of exercises",
@@ -127,8 +128,8 @@ def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
         lines = sum(1 for line in cell.source.splitlines() if line.strip() and not line.startswith(TITLE))
         if not lines:
             yield f"{here} is empty"
-        if lines > MAX_LINES:
-            yield f"{here} has {lines} lines; {MAX_LINES} are the most that a reader takes in at once"
+        if lines > (most := MAX_LINES_OF_A_LISTING if "listing" in tags(cell) else MAX_LINES):
+            yield f"{here} has {lines} lines; {most} are the most that a reader takes in at once"
         if re.search(r"^\s*#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source, re.MULTILINE):
             yield f"{here} speaks to nbval in a comment that readers see: use a tag"
 

@@ -68,10 +68,20 @@ def words_of_a_picture(book):  # or of a quiz: they may be long
     cell_with(book, "import torch").outputs = [{"output_type": "display_data", "data": long, "metadata": {}}]
 
 
+def practice(*cells, words=347):
+    """Plants the section that has limits of its own, as large as it may be."""
+
+    def plant(book):
+        begin = place(book, "## Exercises")
+        book.cells[begin:begin] = [markdown("## In practice\n\n" + "word " * words), *[markdown("")] * 3, *cells]
+
+    return plant
+
+
 @pytest.mark.parametrize(
     "variant",
-    [lambda book: None, without_second_reading, third_and_fourth_in_one_cell, words_of_a_picture],
-    ids=["as it is", "without a second reading", "sections in one cell", "words of a picture"],
+    [lambda book: None, without_second_reading, third_and_fourth_in_one_cell, words_of_a_picture, practice()],
+    ids=["as it is", "without a second reading", "sections in one cell", "words of a picture", "in practice"],
 )
 def test_a_lesson_in_the_form_has_no_findings(variant):
     book = lesson()
@@ -88,6 +98,9 @@ def test_the_spine_ends_at_exercises_or_the_recap_and_leaves_out_deeper_sections
     assert anatomy.spine(book) == spine
     book = lesson()
     without_exercises(book)
+    assert anatomy.spine(book) == spine[:-1]
+    book = lesson()
+    practice()(book)
     assert anatomy.spine(book) == spine[:-1]
 
 
@@ -123,6 +136,8 @@ DEEPER = "headings '## Deeper: ...' have the tag `deeper`"
     [
         (more(20, markdown(" word" * 3000)), "its spine has 3046 words; at most 3000"),
         (more(2, *[markdown("Text.")] * 50), "its spine has 58 cells; at most 50"),
+        (practice(markdown("")), "its section 'In practice' has 5 cells; at most 4"),
+        (practice(words=348), "its section 'In practice' has 351 words; at most 350"),
         (more(3, *[printing("largest difference 0.0")] * 3), "its spine has 4 printed agreements; at most 3"),
         (lambda book: book.cells.pop(place(book, "## 5")), "its spine has 4 sections; a first reader walks 5 to 7"),
         (change("## 5", source="## 6 The end"), "have not the numbers 1, 2, 3"),
@@ -167,3 +182,11 @@ def test_a_lesson_of_the_course_is_held_to_the_form_and_no_other_notebook(tmp_pa
     book = notebook(markdown("# 03"))
     assert list(anatomy.of_course(ROOT / "notebooks/../notebooks/03_heads.ipynb", book))
     assert list(anatomy.of_course(tmp_path / "notebooks/03_heads.ipynb", book)) == []
+
+
+def test_a_lesson_that_was_rewritten_says_what_one_does_in_practice():
+    book, missing = lesson(), ["it has no section 'In practice'"]
+    assert list(anatomy.of_course(ROOT / "notebooks/03_heads.ipynb", book)) == missing
+    assert list(anatomy.of_course(ROOT / "notebooks/01_attention.ipynb", book)) == []
+    practice()(book)
+    assert list(anatomy.of_course(ROOT / "notebooks/03_heads.ipynb", book)) == []

@@ -99,6 +99,10 @@ BOUNDS = "".join(f" It is below {n}<!-- claim (bound: why): len(scores) < {n} --
         (change("# A lesson", source="Hello"), "the first line of a lesson is its title"),
         (change(SCORES, outputs=printed("File \x1b[32m/home/ada/x.py")), "holds a path of one machine (/home/...)"),
         (change(SCORES, source="x = 1\n" * 26), "has 26 lines; 25 are the most"),
+        (
+            change(SCORES, source="x = 1\n" * 121, metadata={"tags": ["listing"]}),
+            "has 121 lines; 120 are the most",
+        ),
         (change(SCORES, source=""), "is empty"),
         (append(SCORES, "\n# NBVAL_SKIP"), "speaks to nbval in a comment"),
         (change("__version__", source="1"), "no cell shows the versions"),

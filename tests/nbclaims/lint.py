@@ -56,7 +56,7 @@ def form_findings(source: str) -> Iterator[str]:
     for _, comment in comments(source, masked):
         if re.fullmatch(r"<!-- was: [\w-]+ -->", comment):
             yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
-        elif not EXACT_FORM.fullmatch(comment):
+        elif not EXACT_FORM.fullmatch(comment) and not _is_remark(comment):
             yield (
                 f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with "
                 "`(bound: REASON)` or `(range: LOW..HIGH)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION "
@@ -75,6 +75,12 @@ def form_findings(source: str) -> Iterator[str]:
         yield f"the space before a comment shows before a mark: join it to its word: {before!r}<!-- ..."
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
         yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
+
+
+def _is_remark(comment: str) -> bool:
+    """Whether a rule of the project reads the comment."""
+    remark = re.fullmatch(r"<!-- (\w+): .*\S -->", comment)
+    return bool(remark) and remark[1] in project.remarks
 
 
 def number_findings(source: str) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Project:
     book_rules: dict[str, BookRule] = field(default_factory=dict)
     prose_rules: dict[str, ProseRule] = field(default_factory=dict)
     linted: Callable[[Path], bool] = lambda path: True  # whether the rules are for this notebook
+    # Kinds of comments that rules of the project read, beside claims: {"todo"} allows `<!-- todo: ask Eve -->`.
+    remarks: set[str] = field(default_factory=set)
     # More pytest items for a cell, given the collector of its notebook and the cell's place; they stand before it.
     items: list[Callable[[Any, int, NotebookNode], Iterable[Any]]] = field(default_factory=list)
 

@@ -16,8 +16,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import tfm_lib
+from tests.nbclaims.cells import code_cells, markdown_cells, read
 from tests.pages import links
 from tfm_lib.attention import attention
+from tfm_lib.lessons import LESSONS
 
 PAGE = links.ROOT / "docs/symbols.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -47,7 +49,7 @@ def table(section: str) -> list[dict[str, str]]:
     return [dict(zip(head, row, strict=True)) for row in rest]
 
 
-LETTERS, GLOSSARY, NAMES, MASKS = map(table, ("Letters", "Glossary", "Names", "Masks"))
+LETTERS, EXCEPTIONS, GLOSSARY, NAMES, MASKS = map(table, ("Letters", "Exceptions", "Glossary", "Names", "Masks"))
 
 
 def code(cell: str) -> list[str]:
@@ -155,6 +157,12 @@ def test_the_tables_are_in_alphabetical_order_and_name_nothing_twice():
         assert terms == sorted(set(terms))
 
 
+def test_each_other_name_leads_to_one_term():
+    others = [re.sub(r" \(.*?\)", "", name) for row in GLOSSARY for name in row["also called"].split(", ")]
+    names = [name.casefold() for name in others if len(name) > 1] + [row["term"].casefold() for row in GLOSSARY]
+    assert len(others) > 100 and sorted(names) == sorted(set(names))
+
+
 def test_every_term_that_has_names_is_explained():
     terms = {row["term"] for row in GLOSSARY}
     assert [row["term"] for row in NAMES if row["term"].split(",")[0] not in terms] == []
@@ -165,6 +173,21 @@ def test_the_letters_are_the_legend_of_the_package():
     assert sorted(row["letter"] for row in LETTERS) == sorted(legend)
     shapes = " ".join(re.sub(r"`[^`]*`", "", row["shape"]) for row in NAMES)
     assert set(re.findall(r"\b[A-Z]h?\b", shapes)) <= set(legend)
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.number)
+def test_a_lesson_uses_the_letters_of_the_page_and_its_own_exceptions(lesson):
+    book = read(lesson.file)
+    comments = re.findall("#.*", "\n".join(cell.source for cell in code_cells(book)))
+    shapes = " ".join(re.findall(r"\(([A-Z][^()]*,[^()]*)\)", " ".join(comments)))
+    own = ", ".join(row["letter"] for row in EXCEPTIONS if row["lesson"] == lesson.number)
+    in_shapes, formulas = re.sub(r"\$.*?\$", "", own), re.findall(r"\$(.*?)\$", own)
+    legend = {row["letter"] for row in LETTERS}
+    assert {*re.findall(r"\b[A-Z]h?\b", shapes)} - legend == {*re.findall("[A-Z]", in_shapes)}
+
+    math = " ".join(re.findall(r"\$[^$\n]+\$", "\n".join(cell.source for cell in markdown_cells(book))))
+    assert {*re.findall(r"[\w)]\^\{?T\b", math)} == {formula for formula in formulas if formula.endswith("^T")}
+    assert all(formula in math for formula in formulas)
 
 
 @pytest.mark.parametrize("row", GLOSSARY, ids=lambda row: row["term"])
@@ -235,3 +258,20 @@ def test_true_means_what_the_page_says(argument):
     changed[0, 2] = torch.tensor([-3.0, 5.0])
     sees = not torch.allclose(SEES[argument](X), SEES[argument](changed))
     assert means == ("may attend" if sees else "**hidden**")
+
+
+def test_floats_are_added_in_transformers_only_with_four_axes():
+    [transformers, *_] = library("`transformers`")
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "vocab_size": 20, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
+    counts = {f"{side}_{part}": 1 for side in ("encoder", "decoder") for part in ("layers", "attention_heads")}
+    encoder = transformers.BartModel(transformers.BartConfig(**sizes, **counts)).eval().encoder
+    ids, seen = torch.tensor([[4, 5, 6]]), torch.tensor([[1, 1, 0]])
+    floats = torch.zeros(1, 3).masked_fill(seen == 0, -torch.inf)
+
+    def out(mask: torch.Tensor) -> torch.Tensor:
+        return encoder(ids, attention_mask=mask).last_hidden_state
+
+    torch.testing.assert_close(out(floats[:, None, None].expand(1, 1, 3, 3)), out(seen))
+    torch.testing.assert_close(out(floats), out(1 - seen))
+    assert not torch.allclose(out(floats), out(seen), atol=1e-4)

@@ -149,9 +149,9 @@ def test_words_name_each_heads_favorite_and_that_of_the_mean():
     favorites = [f"“{words[row.argmax()]}” ({row.max():.2f})" for row in weights]
     mean = weights.mean(0)
     assert repr(heads_control(model, vocabulary)) == (
-        f"“houses” asks in layer 0. Favorites of heads 0 to 7: {', '.join(favorites)}. Different ones: "
-        f"{weights.argmax(-1).unique().numel()}. The mean of all heads gives its most, {mean.max():.2f}, to "
-        f"“{words[mean.argmax()]}”."
+        f"The query is “houses” in layer 0. Heads 0 to 7 give their largest weight to {', '.join(favorites)}. "
+        f"Different words: {weights.argmax(-1).unique().numel()}. The mean of all heads gives its largest weight, "
+        f"{mean.max():.2f}, to “{words[mean.argmax()]}”."
     )
     assert mean.max() < weights.max(-1).values.mean() - 0.1  # what the mean hides
 

@@ -166,9 +166,9 @@ def multi_head_attention() -> Figure:
     Source: Vaswani et al. 2017, figure 2.
     """
     figure, axes = canvas(
-        "Multi-head self-attention with two heads, from left to right; each row is a word. Three matrices make "
-        "queries, keys and values of every word. Their columns are split between head 0 (pale) and head 1 (dark). Each "
-        "head attends for itself. The answers are joined, and a last matrix mixes them.",
+        "Multi-head self-attention with two heads, from left to right; each row is a word. Three matrices compute "
+        "queries, keys and values, and their columns are split between head 0 (pale) and head 1 (dark). Each head "
+        "attends on its own. The results are concatenated, and the output projection mixes them.",
         2.8,
     )
     pale, dark, plain = [0.3] * 2, [0.75] * 2, [0.15] * 4  # a shade for each column: head 0, head 1, neither
@@ -177,7 +177,7 @@ def multi_head_attention() -> Figure:
         tables.append((1.55, 2.05 - 0.85 * row, color, pale + dark, name))
         tables += [(2.75 + 0.36 * row, y, color, head, "") for y, head in ((1.7, pale), (0.7, dark))]
     answers = COLORS[2]  # mixtures of values
-    tables += [(4.3, 1.7, answers, pale, "head 0\n(B, T, K)"), (4.3, 0.7, answers, dark, "head 1\n(B, T, K)")]
+    tables += [(4.3, 1.7, answers, pale, "head 0\n(B, T, Dh)"), (4.3, 0.7, answers, dark, "head 1\n(B, T, Dh)")]
     tables.append((5.24, 1.2, answers, pale + dark, "(B, T, D)"))
     for left, middle, color, shades, name in tables:
         for word, (column, shade) in product(range(3), enumerate(shades)):

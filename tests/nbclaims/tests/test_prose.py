@@ -6,6 +6,7 @@ from ..cells import markdown, notebook
 from ..lint import lint
 from ..numbers import numbers_in
 from ..order import order_findings
+from ..project import project
 from ..prose import sentences
 
 
@@ -131,6 +132,14 @@ def test_sound_prose_passes(prose):
 def test_unsound_prose_is_named(prose, message):
     findings = list(prose_findings(prose))
     assert any(message in finding for finding in findings), findings
+
+
+def test_a_project_allows_comments_that_its_own_rules_read(monkeypatch):
+    remark = "Text<!-- todo: ask Eve -->."
+    assert list(prose_findings(remark))
+    monkeypatch.setattr(project, "remarks", {"todo"})
+    assert not list(prose_findings(remark))
+    assert list(prose_findings(remark.replace("todo", "done"))) and list(prose_findings("Text<!-- todo: -->."))
 
 
 @pytest.mark.parametrize(

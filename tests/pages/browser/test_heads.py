@@ -33,8 +33,8 @@ def test_every_head_and_their_mean_weigh_the_words_as_the_model_does(show, story
             expected = [(texts[int(row.argmax())], pytest.approx(float(row.max()), abs=0.006)) for row in rows]
             favorites = [one.rsplit(" ", 1) for one in root.locator(".tfm-favorite").all_inner_texts()]
             assert [(word, float(weight)) for word, weight in favorites] == expected
-            assert f"asks in layer {layer}" in words(root)
-            first, last = map(int, re.search(r"Favorites of heads (\d+) to (\d+): ", words(root)).groups())
+            assert f"in layer {layer}" in words(root)
+            first, last = map(int, re.search(r"Heads (\d+) to (\d+) give", words(root)).groups())
             names = root.locator(".tfm-chip-head .tfm-quiet").all_inner_texts()
             assert names == [*(f"head {head}" for head in range(first, last + 1)), "mean"]
     shades = "root => [...root.querySelectorAll('span.tfm-chip')].map(chip => parseFloat(chip.style.cssText.slice(12)))"

@@ -281,6 +281,8 @@ def test_search_finds_sections(tab, host):
     first.locator("p", has_text="label smoothing").wait_for()  # the text of the section
     first.locator("a").click()
     assert page.url.startswith(f"{host}{found[0].split('#')[0]}") and page.url.endswith("#deeper-label-smoothing")
+    assert "notebooks/04_positional_encoding.html#rotary-positions" in search(page, "RoPE")
+    assert any(link.startswith("notebooks/11_real_text.html") for link in search(page, "BPE"))  # in the glossary only
     assert search(page, "zzyzx") == [] and page.locator(".search-summary").inner_text().startswith("In no section")
 
 

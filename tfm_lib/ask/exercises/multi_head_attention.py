@@ -14,7 +14,7 @@ from tfm_lib.attention import attention
     difficulty=1,
     minutes=5,
     trains="counting parameters from shapes",
-    right="What counts is the sum of the two widths: a number less for each key pays for a number more in each value.",
+    right="Only the sum of the two widths matters: a number less in each key pays for a number more in each value.",
 )
 def parameters() -> int:
     width, heads, of_keys, of_values = 8, 2, 2, 5
@@ -23,13 +23,13 @@ def parameters() -> int:
 
 @parameters.mistake
 def usual_widths() -> int:
-    """That is four square matrices, which holds where queries, keys and values are all D / H wide."""
+    """These are four square matrices, which is right only if queries, keys and values are all D / H wide."""
     return 4 * 8 * 8
 
 
 @parameters.mistake
 def one_head() -> int:
-    """That is one head, with its slice of the output matrix; there are two."""
+    """This is one head with its slice of the output matrix, but there are two heads."""
     return parameters.reference() // 2
 
 
@@ -41,13 +41,13 @@ def no_output() -> int:
 
 @parameters.mistake
 def square_output() -> int:
-    """Your output matrix is square; it takes in what both heads found, 5 numbers each, and gives 8 out."""
+    """Your output matrix is square, but it takes in 5 numbers from each of both heads, and its output is 8 wide."""
     return 8 * 2 * (2 + 2 + 5) + 8 * 8
 
 
 @parameters.mistake
 def with_biases() -> int:
-    """That counts biases as well; the task is without."""
+    """This counts biases as well, but the layer has none."""
     return parameters.reference() + 4 + 4 + 10 + 8
 
 
@@ -66,7 +66,7 @@ def cut(x: Tensor, heads: int) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="what stays the same with one head",
-    right="With one head neither of the two has an effect, which is how they passed their test.",
+    right="With one head, neither of the two mistakes has an effect. This is why they passed their test.",
     cases=projected_words,
 )
 def mended(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
@@ -74,7 +74,7 @@ def mended(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
 
 
 def by_formula(query: Tensor, key: Tensor, value: Tensor, heads: int, width: int) -> Tensor:
-    """The heads' mixtures, for scores that are divided by the root of `width`: (B, H, T, Dh)."""
+    """The results of the heads, for scores that are divided by the square root of `width`: (B, H, T, Dh)."""
     scores = cut(query, heads) @ cut(key, heads).mT / sqrt(width)
     return scores.softmax(-1) @ cut(value, heads)
 
@@ -87,31 +87,31 @@ def both_mistakes(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tens
 
 @mended.mistake
 def merge_left(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-    """The scale is right now; the last line still joins before it moves the axis of the heads back."""
+    """The scale is right now. The last line still joins before it moves the axis of the heads back."""
     return by_formula(query, key, value, heads, query.shape[-1] // heads).reshape(query.shape)
 
 
 @mended.mistake
 def scale_left(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-    """The merge is right now; the scores are still divided by the root of the model's width, not of the head's."""
+    """The merge is right now. The scores are still divided by the square root of the model's width, not the head's."""
     return by_formula(query, key, value, heads, query.shape[-1]).transpose(1, 2).flatten(2)
 
 
 @mended.mistake
 def view_refused(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-    """The axis is moved back, but `view` cannot join what does not lie side by side; `reshape` or `flatten` can."""
+    """The axis is moved back, but `view` cannot join numbers that are not adjacent; `reshape` or `flatten` can."""
     return by_formula(query, key, value, heads, query.shape[-1] // heads).transpose(1, 2).view(query.shape)
 
 
 @mended.mistake
 def divided_by_heads(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-    """The merge is right now; the scores are divided by the root of the number of heads, not of their width."""
+    """The merge is right now. The scores are divided by the square root of the number of heads, not of their width."""
     return by_formula(query, key, value, heads, heads).transpose(1, 2).flatten(2)
 
 
 @mended.mistake
 def no_root(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-    """The merge is right now; the scores are divided by the head's width itself, and its root is wanted."""
+    """The merge is right now. The scores are divided by the head's width instead of its square root."""
     return by_formula(query, key, value, heads, (query.shape[-1] // heads) ** 2).transpose(1, 2).flatten(2)
 
 
@@ -128,7 +128,7 @@ Parts = tuple[Tensor, Tensor, Tensor]
     difficulty=3,
     minutes=10,
     trains="the order of axes in one fused product",
-    right="`nn.MultiheadAttention` has its matrices in this order, others have not: to move weights, one must know.",
+    right="`nn.MultiheadAttention` stores its matrices in this order. Some models do not, so check before copying.",
     cases=fused_projections,
 )
 def fused_split(fused: Tensor, heads: int) -> Parts:
@@ -138,35 +138,35 @@ def fused_split(fused: Tensor, heads: int) -> Parts:
 
 @fused_split.mistake
 def cut_by_view(fused: Tensor, heads: int) -> Parts:
-    """Queries, keys and values are told apart, but a head got whole words: cut within the row, then move the axis."""
+    """Queries, keys and values are right, but a head got whole words: cut within the row, then move the axis."""
     query, key, value = (p.reshape(len(p), heads, p.shape[1], -1) for p in fused.chunk(3, dim=-1))
     return query, key, value
 
 
 @fused_split.mistake
 def heads_outside(fused: Tensor, heads: int) -> Parts:
-    """You cut a row into heads, and each head into three; it is the other way: first into three, then into heads."""
+    """You cut a row into heads, and each head into three. Cut into three first, and then into heads."""
     query, key, value = cut(fused, heads).chunk(3, dim=-1)
     return query, key, value
 
 
 @fused_split.mistake
 def axis_not_moved(fused: Tensor, heads: int) -> Parts:
-    """The rows are cut as they should be; the axis of the heads still stands behind the words."""
+    """The rows are cut correctly, but the axis of the heads still comes after the words."""
     query, key, value = (part.unflatten(-1, (heads, -1)) for part in fused.chunk(3, dim=-1))
     return query, key, value
 
 
 @fused_split.mistake
 def dealt_out(fused: Tensor, heads: int) -> Parts:
-    """You dealt the numbers out like cards, one to each head in turn; a head gets numbers that stand side by side."""
+    """You gave the numbers to the heads in turn, one at a time. Each head gets numbers that are side by side."""
     query, key, value = (p.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2) for p in fused.chunk(3, dim=-1))
     return query, key, value
 
 
 @fused_split.mistake
 def three_by_view(fused: Tensor, heads: int) -> Parts:
-    """Your three parts are made of different words: the last axis holds queries, keys and values, so cut there."""
+    """Your three parts hold different words. The last axis holds queries, keys and values, so cut there."""
     query, key, value = (cut(part, heads) for part in fused.reshape(3, len(fused), fused.shape[1], -1))
     return query, key, value
 
@@ -183,7 +183,7 @@ def scores_of_heads(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=8,
     trains="which axes broadcasting brings together",
-    right="Axes are matched from the right, so a mask that lacks one meets the wrong axis, at times without an error.",
+    right="Axes are matched from the right, so a mask that lacks one meets the wrong axis, sometimes without an error.",
     cases=scores_of_heads,
 )
 def masked(scores: Tensor, mask: Tensor) -> Tensor:
@@ -192,19 +192,19 @@ def masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked.mistake
 def heads_as_sentences(scores: Tensor, mask: Tensor) -> Tensor:
-    """Head 0 of every sentence gets the mask of sentence 0, head 1 that of sentence 1: the axis of heads is missing."""
+    """Head 0 always gets the mask of sentence 0, and head 1 that of sentence 1: the mask lacks the axis of heads."""
     return scores.masked_fill(~mask, -inf).softmax(-1)
 
 
 @masked.mistake
 def axis_behind_queries(scores: Tensor, mask: Tensor) -> Tensor:
-    """The new axis stands behind the queries, so that these are matched with heads; it belongs before them."""
+    """The new axis comes after the queries, so the queries are matched with heads. It belongs before them."""
     return scores.masked_fill(~mask[:, :, None], -inf).softmax(-1)
 
 
 @masked.mistake
 def repeated_in_blocks(scores: Tensor, mask: Tensor) -> Tensor:
-    """You repeated the whole batch of masks, which mixes sentences up; repeat each mask for its own heads."""
+    """You repeated the whole batch of masks, which mixes up the sentences. Repeat each mask for its own heads."""
     return scores.masked_fill(~mask.repeat(scores.shape[1], 1, 1).view(scores.shape), -inf).softmax(-1)
 
 
@@ -216,26 +216,26 @@ def first_sentence_for_all(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked.mistake
 def turned_round(scores: Tensor, mask: Tensor) -> Tensor:
-    """The axes fit now, but you hide what may be seen; True means "may attend"."""
+    """The axes fit now, but the mask is inverted: True means "may attend"."""
     return scores.masked_fill(mask[:, None], -inf).softmax(-1)
 
 
 @masked.mistake
 def hidden_by_zero(scores: Tensor, mask: Tensor) -> Tensor:
-    """The axes fit now, but a hidden key has the score 0, and e to the 0 is 1; only minus infinity gives nothing."""
+    """The axes fit now, but a hidden key has the score 0, and e to the 0 is 1. Only minus infinity gives weight 0."""
     return scores.masked_fill(~mask[:, None], 0.0).softmax(-1)
 
 
 @masked.mistake
 def hidden_by_zero_in_heads(scores: Tensor, mask: Tensor) -> Tensor:
-    """Two things: the axis of heads is still missing in the mask, and a score of 0 hides nothing, since e to the 0
+    """There are two mistakes: the mask still lacks the axis of heads, and a score of 0 hides nothing, since e to the 0
     is 1."""
     return scores.masked_fill(~mask, 0.0).softmax(-1)
 
 
 @masked.mistake
 def struck_out_afterward(scores: Tensor, mask: Tensor) -> Tensor:
-    """The right keys are struck out, but after the softmax, so the rows no longer sum to 1."""
+    """The right keys are removed, but after the softmax, so the rows no longer sum to 1."""
     return scores.softmax(-1) * mask[:, None]
 
 
@@ -252,7 +252,7 @@ def heads_that_share(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=20,
     trains="reducing the new to the known",
-    right="A model that writes has to keep all keys and values (lesson 09), so many large ones share them in this way.",
+    right="A model that generates text stores all keys and values (lesson 09), so most large models share them.",
     cases=heads_that_share,
 )
 def grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -262,7 +262,7 @@ def grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @grouped.mistake
 def in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Your heads take the groups in turn; neighbors should share: the first heads group 0, the next ones group 1."""
+    """Your heads take the groups in turn, but neighbors share: the first heads use group 0, the next ones group 1."""
     share = query.shape[1] // key.shape[1]
     return attention(query, key.repeat(1, share, 1, 1), value.repeat(1, share, 1, 1))
 
@@ -275,26 +275,26 @@ def one_for_all(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @grouped.mistake
 def groups_averaged(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You averaged the groups; each head has one of them, unchanged."""
+    """You averaged the groups, but each head uses one of them, unchanged."""
     return attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True))
 
 
 @grouped.mistake
 def not_scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The sharing is right; the scores are not divided by the root of the head's width."""
+    """The sharing is right, but the scores are not divided by the square root of the head's width."""
     return grouped.reference(query * sqrt(query.shape[-1]), key, value)
 
 
 @grouped.mistake
 def nothing_shared(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """H heads meet G heads, and broadcasting cannot know who shares: bring keys and values to H heads first."""
+    """H heads meet G heads, and broadcasting cannot know which heads share: bring keys and values to H heads first."""
     return (query @ key.mT / sqrt(query.shape[-1])).softmax(-1) @ value
 
 
 @grouped.mistake
 def numbers_repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The shapes fit again, but without `dim` it was each number that `repeat_interleave` repeated, not each head; give
-    it `dim=1`."""
+    """The shapes fit again, but without `dim`, `repeat_interleave` repeats each number instead of each head. Give it
+    `dim=1`."""
     batch, heads, _, width = query.shape
     share = heads // key.shape[1]
     key, value = (x.repeat_interleave(share).view(batch, heads, -1, width) for x in (key, value))
@@ -303,23 +303,23 @@ def numbers_repeated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @grouped.mistake
 def flattened(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The shapes do not fit, not even where each head has keys of its own. `repeat_interleave` needs `dim=1`:
-    without it, all numbers come in one line."""
+    """The shapes do not fit, not even if each head has keys of its own. `repeat_interleave` needs `dim=1`: without it,
+    it returns all numbers in one vector."""
     key = key.repeat_interleave(query.shape[1] // key.shape[1])
     return query @ key.mT @ value  # torch has no .mT of a line
 
 
 @grouped.mistake
 def flattened_and_transposed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """An axis that you name does not exist, not even where each head has keys of its own. `repeat_interleave` needs
-    `dim=1`: without it, all numbers come in one line."""
+    """An axis that you name does not exist, not even if each head has keys of its own. `repeat_interleave` needs
+    `dim=1`: without it, it returns all numbers in one vector."""
     key = key.repeat_interleave(query.shape[1] // key.shape[1])
     return query @ key.transpose(-2, -1) @ value
 
 
 @grouped.mistake
 def a_group_for_each_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """You look for head h of the keys and values, and there are only G of them; query head h uses head
+    """You look for head h of the keys and values, but there are only G of them. Query head h uses head
     h // (H / G)."""
     heads = torch.arange(query.shape[1])
     return attention(query, key[:, heads], value[:, heads])
@@ -327,7 +327,7 @@ def a_group_for_each_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @grouped.mistake
 def values_in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The keys are shared by neighbors, as they should be, but the values are taken in turn."""
+    """Neighbors share the keys correctly, but the values are taken in turn."""
     share = query.shape[1] // key.shape[1]
     return attention(query, key.repeat_interleave(share, dim=1), value.repeat(1, share, 1, 1))
 
@@ -343,7 +343,7 @@ def answers_of_heads(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=12,
     trains="heads as authors of a sum",
-    right="So one can ask of a trained model which head wrote what, and people who look inside models do.",
+    right="In a trained model this shows which head wrote what, and interpretability research uses it.",
     cases=answers_of_heads,
     most_calls=4,
 )
@@ -353,7 +353,7 @@ def written(answers: Tensor, w_o: Tensor) -> Tensor:
 
 @written.mistake
 def rows_of_matrix(answers: Tensor, w_o: Tensor) -> Tensor:
-    """You gave each head some rows of `w_o`; torch stores (out, in), so what a head hands in meets columns."""
+    """You gave each head some rows of `w_o`. Torch stores (out, in), so the inputs from a head meet columns."""
     return answers @ w_o.unflatten(0, answers.shape[1:4:2])
 
 
@@ -365,19 +365,19 @@ def cut_out_of_line(answers: Tensor, w_o: Tensor) -> Tensor:
 
 @written.mistake
 def all_together(answers: Tensor, w_o: Tensor) -> Tensor:
-    """That is the layer's output, in which the heads are summed already; keep them apart."""
+    """This is the layer's output, in which the heads are already summed. Keep them apart."""
     return written.reference(answers, w_o).sum(1)
 
 
 @written.mistake
 def every_other_column(answers: Tensor, w_o: Tensor) -> Tensor:
-    """You dealt the columns out to the heads in turn; head 0 has the first of them, side by side."""
+    """You gave the columns to the heads in turn, one at a time. The first columns all belong to head 0."""
     return answers @ w_o.T.unflatten(0, (-1, answers.shape[1])).transpose(0, 1)
 
 
 @written.mistake
 def words_before_heads(answers: Tensor, w_o: Tensor) -> Tensor:
-    """The numbers are right; the axis of the heads has to stand before the words, as in `answers`."""
+    """The numbers are right, but the axis of the heads must come before the words, as in `answers`."""
     return written.reference(answers, w_o).transpose(1, 2)
 
 
@@ -400,8 +400,8 @@ def numbers_that_stay(w_q: Tensor, heads: int, away: int) -> Tensor:
 @exercise(
     difficulty=3,
     minutes=12,
-    trains="where a head lives in the matrices",
-    right="Michel, Levy and Neubig removed heads like that, and found that many a layer hardly misses them.",
+    trains="where a head is in the matrices",
+    right="Michel, Levy and Neubig removed heads in this way, and many layers worked nearly as well without them.",
     cases=layers_to_prune,
 )
 def pruned(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
@@ -411,41 +411,41 @@ def pruned(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away:
 
 @pruned.mistake
 def rows_of_output(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """The first three are right; the rows of `w_o` are what the layer gives out, and a head is some of the columns."""
+    """The first three are right. The rows of `w_o` are the outputs of the layer, and a head is some of its columns."""
     stay = numbers_that_stay(w_q, heads, away)
     return w_q[stay], w_k[stay], w_v[stay], w_o[stay]
 
 
 @pruned.mistake
 def columns_of_all(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """You removed columns everywhere; in the first three these take in the word, and a head is some of the rows."""
+    """You removed columns everywhere. In the first three, columns are the inputs, and a head is some of the rows."""
     stay = numbers_that_stay(w_q, heads, away)
     return w_q[:, stay], w_k[:, stay], w_v[:, stay], w_o[:, stay]
 
 
 @pruned.mistake
 def all_but_kept(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """You kept the head that was to go, and removed the others."""
+    """You kept the head that should be removed, and removed the others."""
     stay = ~numbers_that_stay(w_q, heads, away)
     return w_q[stay], w_k[stay], w_v[stay], w_o[:, stay]
 
 
 @pruned.mistake
 def set_to_zero(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """The head is silenced, but still there: the matrices should become smaller."""
+    """The head returns zeros, but it is still there: the matrices should become smaller."""
     stay = numbers_that_stay(w_q, heads, away).float()
     return w_q * stay[:, None], w_k * stay[:, None], w_v * stay[:, None], w_o * stay
 
 
 @pruned.mistake
 def one_of_each_head(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """You removed every so many rows, a part of each head; the rows of one head stand side by side."""
+    """You removed rows at equal distances, a part of each head. The rows of one head are next to each other."""
     stay = torch.arange(len(w_q)) % heads != away
     return w_q[stay], w_k[stay], w_v[stay], w_o[:, stay]
 
 
 @pruned.mistake
 def output_forgotten(w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, heads: int, away: int) -> Matrices:
-    """The first three are right; `w_o` still waits for what the removed head found."""
+    """The first three are right, but `w_o` still expects the result of the removed head."""
     stay = numbers_that_stay(w_q, heads, away)
     return w_q[stay], w_k[stay], w_v[stay], w_o
