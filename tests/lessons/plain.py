@@ -16,7 +16,8 @@ from tests import ROOT
 from tests.nbclaims.cells import markdown_cells, tags
 from tests.nbclaims.prose import sentences
 
-NOT_YET = tuple(f"{number:02}" for number in range(19) if number != 3)  # lessons that still have to be rewritten
+REWRITTEN = {3, 9}
+NOT_YET = tuple(f"{number:02}" for number in range(19) if number not in REWRITTEN)  # still in the old words
 
 
 class Habit(NamedTuple):

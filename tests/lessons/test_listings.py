@@ -11,6 +11,7 @@ from tests import ROOT
 from tests.nbclaims.cells import read, tags
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.masks import causal_mask
+from tfm_lib.writing.cache import KeyValueCache
 
 Names = dict[str, Any]
 BOOKS = {path.stem: read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
@@ -23,10 +24,16 @@ def run(source: str) -> Names:
     return names
 
 
-def heads(listing: Names) -> None:
-    theirs, ours = listing["GroupedQueryAttention"](24, 6), MultiHeadAttention(24, 6)
+def with_weights_of(theirs: torch.nn.Module) -> MultiHeadAttention:
+    ours = MultiHeadAttention(24, 6)
     for letter, name in {"q": "query", "k": "key", "v": "value", "o": "output"}.items():
         getattr(ours, f"{name}_proj").load_state_dict(getattr(theirs, f"{letter}_proj").state_dict())
+    return ours
+
+
+def heads(listing: Names) -> None:
+    theirs = listing["GroupedQueryAttention"](24, 6)
+    ours = with_weights_of(theirs)
     text, other = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
     torch.testing.assert_close(theirs(text, other, other), ours(text, other, other))
     mask = causal_mask(5)
@@ -43,8 +50,23 @@ def heads(listing: Names) -> None:
         listing["GroupedQueryAttention"](24, 6, num_kv_heads=4)
 
 
+def kv_cache(listing: Names) -> None:
+    theirs, cache, text = listing["CachedSelfAttention"](24, 6), listing["KVCache"](9), torch.randn(2, 9, 24)
+    whole = with_weights_of(theirs)(text, text, text, causal_mask(9))
+    torch.testing.assert_close(theirs(text), whole)
+    with torch.no_grad():  # prefill, decode, and several new tokens at once
+        parts = [theirs(new, cache) for new in text.split([4, 1, 3, 1], dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+
+    kept = KeyValueCache(9)
+    kept.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
+    torch.testing.assert_close((cache.key, cache.value), kept.all())
+    with pytest.raises(ValueError, match="room for 9 tokens, got 10"):
+        theirs(text[:, :1], cache)
+
+
 # What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads}
+COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "09_speed": kv_cache}
 
 
 def test_each_listing_is_compared():
