@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
 
@@ -20,16 +21,9 @@ from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
 from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
-
-
-from torch import Tensor
-
-from tests import ROOT
-from tests.nbclaims.cells import read, tags
-from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.masks import causal_mask
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.writing.beam import beam_hypotheses
+from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.decoding import greedy, sample
 from tfm_lib.writing.next_token import next_token_probs
 
@@ -72,8 +66,18 @@ def attention_with_masks(listing: Names) -> None:
 
 def heads(listing: Names) -> None:
     theirs, ours = listing["GroupedQueryAttention"](24, 6), MultiHeadAttention(24, 6)
+
+
+def with_weights_of(theirs: torch.nn.Module) -> MultiHeadAttention:
+    ours = MultiHeadAttention(24, 6)
     for letter, name in {"q": "query", "k": "key", "v": "value", "o": "output"}.items():
         getattr(ours, f"{name}_proj").load_state_dict(getattr(theirs, f"{letter}_proj").state_dict())
+    return ours
+
+
+def heads(listing: Names) -> None:
+    theirs = listing["GroupedQueryAttention"](24, 6)
+    ours = with_weights_of(theirs)
     text, other = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
     torch.testing.assert_close(theirs(text, other, other), ours(text, other, other))
     mask = causal_mask(5)
@@ -222,6 +226,25 @@ def decoding(listing: Names) -> None:
 
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "08_decoding": decoding}
+
+
+def kv_cache(listing: Names) -> None:
+    theirs, cache, text = listing["CachedSelfAttention"](24, 6), listing["KVCache"](9), torch.randn(2, 9, 24)
+    whole = with_weights_of(theirs)(text, text, text, causal_mask(9))
+    torch.testing.assert_close(theirs(text), whole)
+    with torch.no_grad():  # prefill, decode, and several new tokens at once
+        parts = [theirs(new, cache) for new in text.split([4, 1, 3, 1], dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+
+    kept = KeyValueCache(9)
+    kept.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
+    torch.testing.assert_close((cache.key, cache.value), kept.all())
+    with pytest.raises(ValueError, match="room for 9 tokens, got 10"):
+        theirs(text[:, :1], cache)
+
+
+# What each listing computes, compared with the package or with torch.
+COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "09_speed": kv_cache}
 
 
 def test_each_listing_is_compared():

@@ -10,14 +10,14 @@ from torch import Tensor
 from tfm_lib.ask.exercise import Draw, Inputs, exercise
 
 # ----------------------------------------------------------------------------------------------------
-# 1: how much is a table of weights?
+# 1: how much memory does an attention matrix take?
 
 
 @exercise(
     difficulty=1,
     minutes=4,
     trains="counting bytes before running out of them",
-    right="A quarter of a GiB for one attention, and the paper's model has eighteen: a fused kernel saves all of it.",
+    right="That is a quarter of a GiB per attention, and the paper's model has eighteen. A fused kernel saves it all.",
     tolerance=0.001,
 )
 def table() -> float:
@@ -26,50 +26,50 @@ def table() -> float:
 
 @table.mistake
 def half_a_table() -> float:
-    """That is half of it. A causal mask leaves half of the weights at zero, but a table keeps its zeros too; and in
+    """That is half of it. A causal mask sets half of the weights to zero, but the matrix stores its zeros, too; and in
     float32 a number takes 4 bytes."""
     return table.reference() / 2
 
 
 @table.mistake
 def without_heads() -> float:
-    """Every head has a table of its own, and there are 8."""
+    """Every head has its own attention matrix, and there are 8 heads."""
     return table.reference() / 8
 
 
 @table.mistake
 def without_texts() -> float:
-    """Every text of the batch has its own tables, and there are 32."""
+    """Every text of the batch has its own attention matrices, and there are 32 texts."""
     return table.reference() / 32
 
 
 @table.mistake
 def numbers_not_bytes() -> float:
-    """That is how many million numbers there are; each takes 4 bytes."""
+    """You counted numbers, in units of 2**20; each of them takes 4 bytes."""
     return table.reference() / 4
 
 
 @table.mistake
 def in_gibibytes() -> float:
-    """That is in GiB; MiB are wanted, 1024 times as many."""
+    """Your result is in GiB. The task asks for MiB, which are 1024 times as many."""
     return table.reference() / 1024
 
 
 @table.mistake
 def in_bytes() -> float:
-    """That is in bytes; MiB are wanted, so divide by 2**20."""
+    """Your result is in bytes. The task asks for MiB, so divide by 2**20."""
     return table.reference() * 2**20
 
 
 @table.mistake
 def in_millions_of_bytes() -> float:
-    """That is in millions of bytes; a MiB is 2**20 bytes, a little more."""
+    """Your result is in millions of bytes; a MiB is 2**20 bytes, a little more."""
     return table.reference() * 2**20 / 1e6
 
 
 @table.mistake
 def one_weight_a_key() -> float:
-    """That is one weight for each key; each of the 512 queries has 512 of them."""
+    """That is one weight per key; each of the 512 queries has 512 weights."""
     return table.reference() / 512
 
 
@@ -88,7 +88,7 @@ def tables(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="rows that end at different times",
-    right="A batch goes on until its last row has ended, and what has ended writes padding, not more text.",
+    right="A batch continues until its last row has ended, and a row that has ended is filled with padding.",
     cases=tables,
 )
 def ending(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
@@ -102,8 +102,8 @@ def ending(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor
 
 @ending.mistake
 def any_ends_all(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Both mistakes are still there. The first: the loop stops as soon as *any* row has ended, and the others are cut
-    off."""
+    """Both mistakes are still there. The first one: the loop stops as soon as *any* row has ended, so the others are
+    cut off."""
     written = [first]
     while len(written) < most and not (written[-1] == eos).any():
         written.append(best[written[-1]])
@@ -112,8 +112,8 @@ def any_ends_all(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> 
 
 @ending.mistake
 def writes_on(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """The loop now waits for every row. One mistake is left: a row that has ended goes on writing; it should get
-    padding."""
+    """The loop now waits for every row. One mistake is left: a row that has ended continues to write, but it should
+    get padding."""
     written, ended = [first], first == eos
     while len(written) < most and not ended.all():
         written.append(best[written[-1]])
@@ -123,7 +123,8 @@ def writes_on(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Ten
 
 @ending.mistake
 def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You wait for a step in which *all* rows write the end; each ends at its own step, so remember which have."""
+    """You wait for a step in which *all* rows write the end. Each ends at its own step, so remember which have
+    ended."""
     written = [first]
     while len(written) < most and not (written[-1] == eos).all():
         written.append(best[written[-1]])
@@ -132,7 +133,7 @@ def all_at_once(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> T
 
 @ending.mistake
 def always_most(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You never stop before `most` tokens; once every row has ended, there is nothing left to write."""
+    """You never stop before `most` tokens. Stop as soon as every row has ended."""
     written, ended = [first], first == eos
     while len(written) < most:
         written.append(best[written[-1]].masked_fill(ended, pad))
@@ -151,13 +152,13 @@ def never_ends(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Te
 
 @ending.mistake
 def one_token_too_many(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Your rows may have one token more than `most`: the first token is one of them."""
+    """Your rows may have one token more than `most`, because the first token counts, too."""
     return ending.reference(first, best, eos, pad, most + 1)
 
 
 @ending.mistake
 def the_last_step_only(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """You pad only right after the end, and a step later the row comes back to life: once ended, always ended."""
+    """You pad only the first token after the end, and then the row continues. A row that has ended stays ended."""
     written = [first]
     while len(written) < most and not ((written[-1] == eos) | (written[-1] == pad)).all():
         written.append(best[written[-1]].masked_fill(written[-1] == eos, pad))
@@ -166,7 +167,7 @@ def the_last_step_only(first: Tensor, best: Tensor, eos: int, pad: int, most: in
 
 @ending.mistake
 def end_instead_of_padding(first: Tensor, best: Tensor, eos: int, pad: int, most: int) -> Tensor:
-    """Your ended rows repeat the end sign; it comes once, and padding after it."""
+    """Your ended rows repeat the end token. It should come once, with padding after it."""
     written, ended = [first], first == eos
     while len(written) < most and not ended.all():
         token = best[written[-1]].masked_fill(ended, eos)
@@ -209,7 +210,7 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, scale: f
     difficulty=3,
     minutes=10,
     trains="reading a formula before fusing it",
-    right="A formula that somebody wrote by hand is replaced by one kernel only once its scale and its mask are read.",
+    right="Before you replace a formula by a fused kernel, read its scale and its mask.",
     cases=hidden_keys,
     most_calls=3,
     without=("softmax", "matmul", "__matmul__", "bmm", "einsum", "exp"),
@@ -220,20 +221,19 @@ def fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
 
 @fused.mistake
 def mask_not_inverted(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Your mask is the wrong way round, though the scale is right: here True hides, and in torch's function True may
-    attend."""
+    """The scale is right, but the mask is inverted: here True hides, while in torch's function True may attend."""
     return F.scaled_dot_product_attention(query, key, value, attn_mask=hidden[:, None, None, :], scale=1.0)
 
 
 @fused.mistake
 def default_scale(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Your scores are divided by the root of the width, as torch's function does by itself; this formula doesn't."""
+    """Your scores are divided by the square root of the width, as torch's function does; the formula does not."""
     return _formula(query, key, value, hidden, query.shape[-1] ** -0.5)
 
 
 @fused.mistake
 def both_unread(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Two things differ from the formula: its mask says True for hidden, and its scores are not divided."""
+    """Two things differ from the formula: its mask is True for hidden keys, and its scores are not divided."""
     return F.scaled_dot_product_attention(query, key, value, attn_mask=hidden[:, None, None, :])
 
 
@@ -245,21 +245,20 @@ def no_mask(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor
 
 @fused.mistake
 def mask_added(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Your mask is a mask of floats, which is added to the scores, so that a 1 changes them a little; hand over
-    booleans."""
+    """Your mask consists of floats, which are added to the scores, so a 1 changes them only a little. Pass booleans."""
     shown = (~hidden[:, None, None, :]).to(query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=shown, scale=1.0)
 
 
 @fused.mistake
 def rank_too_low(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Your mask is (B, S), whose rows are taken for queries; it needs an axis for the heads and one for the queries."""
+    """Your mask is (B, S), so its rows are taken for queries. Add an axis for the heads and one for the queries."""
     return F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden, scale=1.0)
 
 
 @fused.mistake
 def texts_taken_for_heads(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor) -> Tensor:
-    """Your mask is (B, 1, S), so its texts are taken for heads; it needs two axes of size 1, (B, 1, 1, S)."""
+    """Your mask is (B, 1, S), so its texts are taken for heads. It needs two axes of size 1: (B, 1, 1, S)."""
     return F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden[:, None, :], scale=1.0)
 
 
@@ -294,7 +293,7 @@ def _counts(parts: Parts) -> list[int]:
     difficulty=3,
     minutes=10,
     trains="gradient accumulation, to the last label",
-    right="Every label counts the same, whatever part it falls into: the rule by which workers share a batch, too.",
+    right="Every label counts the same in every part. Workers that share a batch follow the same rule.",
     cases=parts_of_a_batch,
 )
 def accumulated(weight: Tensor, parts: Parts) -> Tensor:
@@ -303,34 +302,34 @@ def accumulated(weight: Tensor, parts: Parts) -> Tensor:
 
 @accumulated.mistake
 def as_it_stood(weight: Tensor, parts: Parts) -> Tensor:
-    """Two mistakes are left. Only the last part's gradient survives: what is cleared, and when? And a mean of means
-    counts a label of a short part for more."""
+    """Two mistakes are left. Only the last part's gradient survives, because each round clears it. Also, in a mean of
+    means a label of a short part counts for more."""
     return _gradient(weight, parts[-1:], [1 / len(parts)])
 
 
 @accumulated.mistake
 def mean_of_means(weight: Tensor, parts: Parts) -> Tensor:
-    """One mistake is left: each part counts the same. A label of a short part then counts for more; weigh each part's
+    """One mistake is left: each part counts the same, so a label of a short part counts for more. Weight each part's
     mean by its share of the labels."""
     return _gradient(weight, parts, [1 / len(parts)] * len(parts))
 
 
 @accumulated.mistake
 def sum_of_means(weight: Tensor, parts: Parts) -> Tensor:
-    """You add up the parts' means; the result grows with the number of parts. Weigh each by its share of the
+    """You add up the parts' means, so the result grows with the number of parts. Weight each mean by its share of the
     labels."""
     return _gradient(weight, parts, [1.0] * len(parts))
 
 
 @accumulated.mistake
 def sum_of_losses(weight: Tensor, parts: Parts) -> Tensor:
-    """That is the gradient of the sum over all labels; the mean is wanted, so divide by their number."""
+    """That is the gradient of the sum over all labels. The task asks for the mean, so divide by their number."""
     return _gradient(weight, parts, _counts(parts))
 
 
 @accumulated.mistake
 def divided_by_parts_too(weight: Tensor, parts: Parts) -> Tensor:
-    """Your weights are right but for one division too many: shares of the labels sum to 1 already."""
+    """There is one division too many: the shares of the labels already sum to 1."""
     return accumulated.reference(weight, parts) / len(parts)
 
 
@@ -355,7 +354,7 @@ def sum_over_parts(weight: Tensor, parts: Parts) -> Tensor:
     difficulty=3,
     minutes=12,
     trains="what checkpointing keeps",
-    right="The best number is the root of layers over a layer's weight: heavy layers want short segments.",
+    right="The best number is sqrt(layers / units per layer): the more a layer keeps, the shorter the segments.",
 )
 def segment() -> int:
     return min(range(1, 73), key=lambda size: 72 / size + 8 * size)
@@ -363,32 +362,32 @@ def segment() -> int:
 
 @segment.mistake
 def root_of_layers() -> int:
-    """That is the root of 72, which is right where a layer keeps no more than its input; here it keeps 8 times as
-    much."""
+    """That is the square root of 72, which is right only if a layer keeps no more than its input. Here it keeps 8 times
+    as much."""
     return round(sqrt(72))
 
 
 @segment.mistake
 def every_layer() -> int:
-    """With one layer a segment, all 72 inputs are kept, and 8 more on the way back: 80. It can be less."""
+    """With one layer per segment, all 72 inputs are kept, and 8 units in the backward pass: 80. Less is possible."""
     return 1
 
 
 @segment.mistake
 def all_of_them() -> int:
-    """With one segment, everything is there again at once when it runs for the second time: 1 + 72 times 8."""
+    """With one segment, all layers are in memory at once when it runs again: 1 + 72 times 8 units."""
     return 72
 
 
 @segment.mistake
 def units_not_layers() -> int:
-    """That is what is kept at the best place; the number of layers in a segment is wanted."""
+    """That is the least memory. The task asks for the number of layers in a segment."""
     return 48
 
 
 @segment.mistake
 def number_of_segments() -> int:
-    """That is the number of segments; how many layers does each of them have?"""
+    """That is the number of segments. Compute how many layers each of them has."""
     return 24
 
 
@@ -432,14 +431,14 @@ def padding(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
 
 @padding.mistake
 def used_not_padded(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """That is the share of places that hold text; the share of padding is the rest."""
+    """That is the share of positions that hold text; the share of padding is the rest."""
     return 1 - padding.reference(lengths, plan)
 
 
 @padding.mistake
 def mean_of_shares(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You take the mean of the batches' shares, in which a small batch counts as much as a large one; count the places
-    of all batches and divide once."""
+    """You take the mean of the batches' shares, in which a small batch counts as much as a large one. Count the
+    positions of all batches and divide once."""
     shares = [1 - sum(lengths[i] for i in rows) / (len(rows) * max(lengths[i] for i in rows)) for rows in plan]
     return sum(shares) / len(shares)
 
@@ -452,7 +451,7 @@ def widest_of_all(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> floa
 
 @padding.mistake
 def padding_to_text(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You divide the padding by the text; the share is of all places, text and padding together."""
+    """You divide the padding by the text. Divide it by all positions, text and padding together."""
     places = sum(len(rows) * max(lengths[i] for i in rows) for rows in plan)
     return places / sum(lengths) - 1
 
@@ -465,13 +464,13 @@ def widest_index(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float
 
 @padding.mistake
 def last_is_widest(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """You take a batch to be as wide as its last text, which is right only if it is sorted; take the longest."""
+    """You use the last text as the width of a batch, which is right only if it is sorted. Use the longest one."""
     return 1 - sum(lengths) / sum(len(rows) * lengths[rows[-1]] for rows in plan)
 
 
 @padding.mistake
 def number_of_places(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> float:
-    """That is how many places hold padding; divide by the number of all places."""
+    """That is the number of positions that hold padding. Divide it by the number of all positions."""
     return sum(len(rows) * max(lengths[i] for i in rows) for rows in plan) - sum(lengths)
 
 
@@ -492,7 +491,7 @@ def scaled_gradients(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=12,
     trains="loss scaling, and why the division is in float32",
-    right="The scale may start as large as it likes: too large a one costs a skipped step and is halved.",
+    right="The scale may start at a very large number: if it is too large, a step is skipped and the scale is halved.",
     cases=scaled_gradients,
     tolerance=1e-6,
 )
@@ -504,8 +503,7 @@ def unscaled(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def divided_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You divide in float16, and what the scale had lifted sinks below its smallest number again; divide in
-    float32."""
+    """You divide in float16, where the result is again too small for the format. Divide in float32."""
     if not gradient.isfinite().all():
         return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
     return (gradient / scale).float(), scale
@@ -513,7 +511,7 @@ def divided_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def left_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """Your gradient is still in float16; the optimizer wants it in float32, and what is small is lost otherwise."""
+    """Your gradient is still in float16. The optimizer needs it in float32, or small numbers are lost."""
     if not gradient.isfinite().all():
         return torch.zeros_like(gradient), scale / 2
     return gradient / scale, scale
@@ -521,14 +519,13 @@ def left_in_half(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def never_skipped(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """An infinite gradient would make every weight it touches infinite; where one number is not finite, return zeros
-    and half the scale."""
+    """An infinite gradient makes its weights infinite. If one number is not finite, return zeros and half the scale."""
     return gradient.float() / scale, scale
 
 
 @unscaled.mistake
 def scale_stays(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You skip the step, and the scale stays too large, so that every later step overflows as well; halve it."""
+    """You skip the step, but the scale stays too large, so every later step overflows as well. Halve it."""
     if not gradient.isfinite().all():
         return torch.zeros_like(gradient, dtype=torch.float32), scale
     return gradient.float() / scale, scale
@@ -536,15 +533,15 @@ def scale_stays(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def only_bad_numbers(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You take out the numbers that are not finite and keep the others; the whole step must be skipped, since the rest
-    would be a step in another direction."""
+    """You remove the numbers that are not finite and keep the others. Skip the whole step, since the rest would be a
+    step in a different direction."""
     good = gradient.isfinite()
     return torch.where(good, gradient.float() / scale, 0.0), scale if good.all() else scale / 2
 
 
 @unscaled.mistake
 def infinite_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You look for infinities; overflow also makes nan, as infinity minus infinity does. `isfinite` knows both."""
+    """You only look for infinities, but overflow also causes NaN (infinity minus infinity). `isfinite` covers both."""
     if gradient.isinf().any():
         return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
     return gradient.float() / scale, scale
@@ -552,7 +549,7 @@ def infinite_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def one_sign_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You miss minus infinity; `isfinite` knows both signs."""
+    """You miss minus infinity. `isfinite` covers both signs."""
     if (gradient == torch.inf).any() or gradient.isnan().any():
         return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
     return gradient.float() / scale, scale
@@ -560,13 +557,13 @@ def one_sign_only(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
 
 @unscaled.mistake
 def always_halved(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """Your scale is halved at every step; it should be only where a step is skipped."""
+    """You halve the scale at every step. Halve it only if the step is skipped."""
     return unscaled.reference(gradient, scale)[0], scale / 2
 
 
 @unscaled.mistake
 def multiplied(gradient: Tensor, scale: float) -> tuple[Tensor, float]:
-    """You multiply by the scale, which the loss has been multiplied by already; divide."""
+    """You multiply by the scale, but the loss was already multiplied by it. Divide."""
     if not gradient.isfinite().all():
         return torch.zeros_like(gradient, dtype=torch.float32), scale / 2
     return gradient.float() * scale, scale
