@@ -64,10 +64,6 @@ def attention_with_masks(listing: Names) -> None:
         listing["attention_matrix"](q, v)
 
 
-def heads(listing: Names) -> None:
-    theirs, ours = listing["GroupedQueryAttention"](24, 6), MultiHeadAttention(24, 6)
-
-
 def with_weights_of(theirs: torch.nn.Module) -> MultiHeadAttention:
     ours = MultiHeadAttention(24, 6)
     for letter, name in {"q": "query", "k": "key", "v": "value", "o": "output"}.items():
@@ -159,15 +155,6 @@ def training(listing: Names) -> None:
     assert listing["validation_loss"](learner, theirs[:1]) == pytest.approx(min(losses))
 
 
-# What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {
-    "01_attention": attention_with_masks,
-    "03_multi_head_attention": heads,
-    "04_positional_encoding": positions,
-    "07_training_on_toy_summaries": training,
-}
-
-
 def masks(listing: Names) -> None:
     ids = torch.tensor([[5, 6, 7, 8], [0, 0, 5, 6]])
     mask = listing["hide_padding"](ids, 0) & listing["hide_future"](4, 4)
@@ -188,10 +175,6 @@ def masks(listing: Names) -> None:
         return listing["find_leaks"](lambda y: attention(y[:, None], y[:, None], y[:, None], shown)[:, 0], x[:, 0])
 
     assert leaks(causal_mask(4)) == [] and leaks(causal_mask(4).mT) == [(t, s) for s in range(4) for t in range(s)]
-
-
-# What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {"02_masked_softmax": masks, "03_multi_head_attention": heads}
 
 
 def decoding(listing: Names) -> None:
@@ -224,10 +207,6 @@ def decoding(listing: Names) -> None:
     torch.testing.assert_close(probs_of(logits, min_p=0.2), logits.masked_fill(logits < bar, -torch.inf).softmax(-1))
 
 
-# What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "08_decoding": decoding}
-
-
 def kv_cache(listing: Names) -> None:
     theirs, cache, text = listing["CachedSelfAttention"](24, 6), listing["KVCache"](9), torch.randn(2, 9, 24)
     whole = with_weights_of(theirs)(text, text, text, causal_mask(9))
@@ -244,7 +223,15 @@ def kv_cache(listing: Names) -> None:
 
 
 # What each listing computes, compared with the package or with torch.
-COMPARISONS: dict[str, Callable[[Names], None]] = {"03_multi_head_attention": heads, "09_speed": kv_cache}
+COMPARISONS: dict[str, Callable[[Names], None]] = {
+    "01_attention": attention_with_masks,
+    "02_masked_softmax": masks,
+    "03_multi_head_attention": heads,
+    "04_positional_encoding": positions,
+    "07_training_on_toy_summaries": training,
+    "08_decoding": decoding,
+    "09_speed": kv_cache,
+}
 
 
 def test_each_listing_is_compared():
