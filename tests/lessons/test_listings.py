@@ -180,7 +180,7 @@ def masks(listing: Names) -> None:
 def decoding(listing: Names) -> None:
     model, vocabulary = newsroom_model()
     ids = {"eos_id": vocabulary.eos_id}
-    src = torch.tensor([vocabulary.encode("Heavy rain flooded two farms in Tampa on Monday, said Anita Gupta.")])
+    src = torch.tensor([vocabulary.encode("rain")])  # of which the model is so unsure that early_stopping matters
 
     def next_logits(written: Tensor) -> Tensor:
         return model(src.expand(len(written), -1), written)[:, -1]
@@ -193,7 +193,7 @@ def decoding(listing: Names) -> None:
     assert torch.equal(drawn, sample(model, src, 16, generator=ours, **dice))
     with pytest.raises(ValueError, match="top_k need do_sample=True"):
         generate(next_logits, start, 16, **ids, top_k=9)
-    for alpha, stopping in ((0.0, False), (1.0, True)):
+    for alpha, stopping in ((0.0, False), (1.0, False), (1.0, True)):
         settings: Names = {"num_beams": 3, "length_penalty": alpha, "early_stopping": stopping}
         expected = beam_hypotheses(model, src, 16, **settings)
         found = listing["generate_with_beams"](next_logits, start[:1], 16, **ids, **settings)
