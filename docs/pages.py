@@ -27,6 +27,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.ask.quiz import mathml as to_mathml
+from tfm_lib.errors import CourseError
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.pretrained.pictures import SHIPPED as PICTURES
@@ -34,6 +35,7 @@ from tfm_lib.show.drawings import ABOUT, architecture
 from tfm_lib.show.figure import MEANING
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
+from tfm_lib.show.translator_control import NAME, page_file
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 # Of its 1.5 MB the pages get the signs that they use.
@@ -251,7 +253,12 @@ def make_files(_: Sphinx, config: Config) -> None:
     files = {CARD: card().png(), CSS.name: CSS.read_bytes()}
     files[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
     scripts = {"tfm": classic_script("tfm", all_scripts())}
-    scripts |= {path.stem: weights_script(path.stem, path) for path in (SHIPPED, COPYING, PICTURES)}
+    scripts |= {path.stem: weights_script(path.stem, path.read_bytes()) for path in (SHIPPED, COPYING, PICTURES)}
+    try:
+        scripts[NAME] = weights_script(NAME, page_file())  # nothing of it is in the repository
+        files["NOTICE.txt"] = (START.parents[1] / "NOTICE").read_bytes()
+    except CourseError as error:
+        log.info("without a translator: %s", error)  # its control offers the recorded sentences
     files |= {f"{name}.js": script.encode() for name, script in scripts.items()}
     for name, content in files.items():
         Path(config.pages_files, name).write_bytes(content)

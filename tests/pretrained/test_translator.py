@@ -20,6 +20,9 @@ from tfm_lib.pretrained import firefox, from_pretrained
 from tfm_lib.pretrained.marian import SHORTLIST, Shortlist, ShortOutput, read_items
 from tfm_lib.pretrained.ssru import SSRU
 from tfm_lib.pretrained.translator import Translator
+from tfm_lib.show.control import load_record
+from tfm_lib.show.scripts import weights_script
+from tfm_lib.show.translator_control import NAME, RECORDED, page_file, translation
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.decoding import greedy, token_log_probs
@@ -317,3 +320,19 @@ def test_a_translator_is_not_trained_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["tfm", "train", "--data", str(pairs), "--model", "firefox/en-pt"])
     with pytest.raises(SystemExit, match="error: firefox/en-pt only translates; models that go on with pairs are BART"):
         main()
+
+
+# --- in the page
+
+
+def test_what_lesson_12_shows_without_the_package_is_what_the_model_does():
+    """The first three sentences; the file of pages has the size that the control tells."""
+    shown = load_record(RECORDED)
+    for recorded in shown["recorded"][:3]:
+        found = translation(translator("firefox/en-pt"), recorded["text"])
+        assert {**found, "words": 0} == {**recorded, "words": 0}
+        for word, same in zip(found["words"], recorded["words"], strict=True):
+            assert word["piece"] == same["piece"] and word["looks"] == pytest.approx(same["looks"], abs=2e-3)
+            assert dict(word["next"][:2]) == pytest.approx(dict(same["next"][:2]), abs=2e-3)
+    assert len(shown["recorded"]) == 20
+    assert len(weights_script(NAME, page_file())) / 1e6 == pytest.approx(shown["size"], abs=0.5)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,14 @@ from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.steps_control import steps_control
 from tfm_lib.show.summarizer_controls import attention_control, decoding_control
 from tfm_lib.show.swap_attention import swap_attention
+from tfm_lib.show.translator_control import NAME, page_file, translator_control
 from tfm_lib.show.two_summarizers import two_summarizers
 
 ROOT = Path(__file__).resolve().parents[2]
 INNS = (
     "After a year of work, thirteen inns were ready in Dresden. Builder Bruno Ferrari handed over the keys on Monday."
 )
-WEIGHTS = {path.stem: path for path in (SHIPPED, COPYING, PICTURES)}
+WEIGHTS = {path.stem: path.read_bytes for path in (SHIPPED, COPYING, PICTURES)} | {NAME: cache(page_file)}
 # Of a city that the vocabulary lacks.
 TAMPA = "Boats brought fourteen tenants to dry ground in Tampa on Tuesday, said rescue leader Anna Weber."
 MASKED = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
@@ -60,6 +62,7 @@ CONTROLS: dict[str, Callable[[], Live]] = {
     "picture_control": picture_control,
     "picture_control, describing": lambda: picture_control(describes=True),
     "swap_attention": swap_attention,
+    "translator_control": translator_control,
 }
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 TURNS = 4  # of each knob
@@ -97,7 +100,7 @@ def write_page(folder: Path, live: Live) -> Path:
     """A page with one control, in a folder, with classic scripts alone: those that a notebook gets with it."""
     about = filled_in(live.data[ON_PAGES])
     sources = {"tfm": classic_script("tfm", scripts_of(about["name"]))}
-    sources |= {name: weights_script(name, WEIGHTS[name]) for name in about["weights"]}
+    sources |= {name: weights_script(name, WEIGHTS[name]()) for name in about["weights"]}
     sources["controls"] = (ROOT / "docs/_static/controls.js").read_text(encoding="utf-8")
     for name, text in sources.items():
         (folder / f"{name}.js").write_text(text, encoding="utf-8")

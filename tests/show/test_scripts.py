@@ -42,7 +42,7 @@ def test_a_classic_script_keeps_all_names_but_one_to_itself(files):
 
 
 def test_a_script_of_weights_holds_the_file():
-    name, text = weights_script("newsroom", SHIPPED).removesuffix('";\n').split(' = "')
+    name, text = weights_script("newsroom", SHIPPED.read_bytes()).removesuffix('";\n').split(' = "')
     assert name == "var newsroom" and b64decode(text, validate=True) == SHIPPED.read_bytes()
 
 

@@ -84,15 +84,15 @@ class Shortlist:
         if magic != SHORTLIST or len(data) != 48 + 8 * words + 4 * found:
             raise CourseError(f"{source} is no shortlist of Marian's, or is cut short; fetch it anew")
         self.vocab_size = vocab_size
-        self._offsets = torch.frombuffer(bytearray(data[48 : 48 + 8 * words]), dtype=torch.int64)
-        self._ids = torch.frombuffer(bytearray(data[48 + 8 * words :]), dtype=torch.int32).long()
+        self.offsets = torch.frombuffer(bytearray(data[48 : 48 + 8 * words]), dtype=torch.int64)
+        self.ids = torch.frombuffer(bytearray(data[48 + 8 * words :]), dtype=torch.int32).long()
 
     def __call__(self, source: Sequence[int]) -> Tensor:
         """The ids that may follow from those of a source, in their order: (n,), where 8 divides n."""
         allowed = torch.zeros(self.vocab_size, dtype=torch.bool)
         allowed[: self.first] = True
         for i in set(source):
-            allowed[self._ids[self._offsets[i] : self._offsets[i + 1]]] = True
+            allowed[self.ids[self.offsets[i] : self.offsets[i + 1]]] = True
         missing = (~allowed).nonzero().squeeze(1)
         allowed[missing[: -int(allowed.sum()) % 8]] = True
         return allowed.nonzero().squeeze(1)

@@ -58,9 +58,9 @@ def classic_script(name: str, files: Sequence[Path]) -> str:
     return f'const {name} = (() => {{\n"use strict";\n{source}\nreturn {{ {_declared(source)} }};\n}})();\n'
 
 
-def weights_script(name: str, checkpoint: Path) -> str:
-    """A checkpoint as a classic script: `globalThis[name]` holds the bytes of the file in base64."""
-    return f'var {name} = "{b64encode(checkpoint.read_bytes()).decode()}";\n'
+def weights_script(name: str, checkpoint: bytes) -> str:
+    """A checkpoint as a classic script: `globalThis[name]` holds its bytes in base64."""
+    return f'var {name} = "{b64encode(checkpoint).decode()}";\n'
 
 
 def _joined(files: Sequence[Path]) -> str:

@@ -17,7 +17,7 @@ from tfm_lib.show.figure import Figure
 from tfm_lib.writing.copying import CopyingTransformer
 
 SUMMARIZERS = ("newsroom", "newsroom_copying")
-SHIPPED = (*SUMMARIZERS, "pictures")  # what pages have, too
+SHIPPED = (*SUMMARIZERS, "pictures", "firefox_en_pt")  # what pages have, too, the last if it was installed
 
 # What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
 KIND = {

@@ -89,7 +89,8 @@ def stories(name: str) -> list[Story]:
 def page(browser, tmp_path_factory) -> Iterator:
     """A page in a folder, with classic scripts alone: the functions are in `tfm`, the models in `shipped`."""
     folder = tmp_path_factory.mktemp("page")
-    scripts = {"tfm": classic_script("tfm", MODEL)} | {name: weights_script(name, of) for name, of in MODELS.items()}
+    scripts = {name: weights_script(name, file.read_bytes()) for name, file in MODELS.items()}
+    scripts = {"tfm": classic_script("tfm", MODEL)} | scripts
     for name, text in scripts.items():
         (folder / f"{name}.js").write_text(text, encoding="utf-8")
     loads = "".join(f'<script src="{name}.js"></script>' for name in scripts)
@@ -304,7 +305,7 @@ LOADED = """text => {
 
 def loaded(page, file) -> Any:
     """Logits that the model of a file gives in the browser, or why it is refused."""
-    return page.evaluate(LOADED, weights_script("x", file).split('"')[1])
+    return page.evaluate(LOADED, weights_script("x", file.read_bytes()).split('"')[1])
 
 
 def small_model(**options: Any) -> tuple[Transformer, Vocabulary]:
@@ -353,7 +354,9 @@ def milliseconds_until_ready(browser, name: str, rate: int) -> float:
     """From when the scripts have come to a page until the model can write."""
     with browser.new_page() as page:
         slow_down(page, rate)
-        return page.evaluate(READY, [classic_script("tfm", MODEL), weights_script("weights", MODELS[name])])
+        return page.evaluate(
+            READY, [classic_script("tfm", MODEL), weights_script("weights", MODELS[name].read_bytes())]
+        )
 
 
 def test_it_answers_in_time(page, browser, tmp_path):

@@ -82,15 +82,16 @@ function breaking(parts, run) {
 // ---- Layers: (T, D) -> (T, D) ----
 
 const linear = part((tensors) => {
-  const weight = tensors.rows("weight"), bias = tensors.vector("bias"); // (out, in), (out,)
+  const weight = tensors.rows("weight"); // (out, in)
+  const bias = tensors.has("bias") ? tensors.vector("bias") : new Float32Array(weight.length); // (out,)
   return (x) => x.map((vector) => bias.map((b, i) => b + dot(weight[i], vector)));
 });
 
-const layerNorm = part((tensors) => {
+const layerNorm = part((tensors, { norm_eps = 1e-5 } = {}) => {
   const weight = tensors.vector("weight"), bias = tensors.vector("bias");
   return (x) => x.map((vector) => {
     const mean = sum(vector) / vector.length, centered = vector.map((value) => value - mean);
-    const deviation = Math.sqrt(dot(centered, centered) / vector.length + 1e-5);
+    const deviation = Math.sqrt(dot(centered, centered) / vector.length + norm_eps);
     return centered.map((value, i) => (value / deviation) * weight[i] + bias[i]);
   });
 });
@@ -145,8 +146,22 @@ const feedForward = part((tensors) => {
   return (x) => contract(expand(x).map((vector) => vector.map((value) => Math.max(0, value))));
 });
 
-const residual = part((tensors, { norm_first }) => {
-  const norm = layerNorm(tensors.part("norm"));
+/** Recurrent in the place of self-attention, as tfm_lib/pretrained/ssru.py: it keeps gates and states (T, D) of a text. */
+const ssru = part((tensors) => {
+  const forgetProj = linear(tensors.part("forget_proj")), candidateProj = linear(tensors.part("candidate_proj"));
+  return (x, source, { key, value }) => {
+    const gates = forgetProj(x).map((vector) => vector.map(sigmoid));
+    candidateProj(x).forEach((candidate, t) => {
+      const before = value.at(-1) ?? new Float32Array(candidate.length), gate = gates[t];
+      value.push(candidate.map((entry, i) => gate[i] * before[i] + (1 - gate[i]) * entry));
+    });
+    key.push(...gates);
+    return value.slice(-x.length).map((state) => state.map((entry) => Math.max(0, entry)));
+  };
+});
+
+const residual = part((tensors, { norm_first, norm_eps }) => {
+  const norm = layerNorm(tensors.part("norm"), { norm_eps });
   return (x, sublayer) => {
     const added = sublayer(norm_first ? norm(x) : x);
     const summed = off.has("residuals") ? added : x.map((vector, t) => vector.map((value, i) => value + added[t][i]));
@@ -155,7 +170,7 @@ const residual = part((tensors, { norm_first }) => {
 });
 
 /** At the end of a stack; with the norm behind each sum there is none. */
-const finalNorm = (tensors, { norm_first }) => (norm_first ? layerNorm(tensors.part("norm")) : (x) => x);
+const finalNorm = (tensors, config) => (config.norm_first ? layerNorm(tensors.part("norm"), config) : (x) => x);
 
 /** Of an encoder; with keys and values from before, one token at a time, it is that of a decoder-only model. */
 const encoderLayer = part((tensors, config) => {
@@ -168,7 +183,8 @@ const encoderLayer = part((tensors, config) => {
 });
 
 const decoderLayer = part((tensors, config) => {
-  const selfAttention = multiHeadAttention(tensors.part("self_attention"), config.num_heads);
+  const kind = config.ssru ? ssru : multiHeadAttention;
+  const selfAttention = kind(tensors.part("self_attention"), config.num_heads);
   const aroundSelfAttention = residual(tensors.part("around_self_attention"), config);
   const crossAttention = multiHeadAttention(tensors.part("cross_attention"), config.num_heads);
   const aroundCrossAttention = residual(tensors.part("around_cross_attention"), config);
@@ -185,13 +201,17 @@ const decoderLayer = part((tensors, config) => {
 // ---- The model ----
 
 /** Ids (T,), of which the first one stands at position `past` -> (T, D): scaled embedding plus sinusoids. */
-const inputEmbedding = part((tensors, tokens, { d_model, max_length }) => (ids, past = 0) => {
+const inputEmbedding = part((tensors, tokens, { d_model, max_length, interleaved, endpoint }) => (ids, past = 0) => {
   const end = past + ids.length;
   if (!ids.length || end > max_length) {
     throw new RangeError(`a text must have 1 to ${max_length} tokens, got ${end}; write something, or shorten it`);
   }
-  const wave = (angle, i) => (i % 2 ? Math.cos(angle) : Math.sin(angle)); // by turns
-  const place = (t, i) => (off.has("positions") ? 0 : wave((past + t) * 10000 ** (-2 * (i >> 1) / d_model), i));
+  const half = d_model / 2, steps = endpoint ? half - 1 : half;
+  const wave = (t, i) => { // sines and cosines by turns, or in halves
+    const [pair, second] = interleaved ? [i >> 1, i % 2] : [i % half, i >= half], angle = t * 10000 ** (-pair / steps);
+    return second ? Math.cos(angle) : Math.sin(angle);
+  };
+  const place = (t, i) => (off.has("positions") ? 0 : wave(past + t, i));
   return ids.map((id, t) => tokens[id].map((value, i) => value * Math.sqrt(d_model) + place(t, i)));
 });
 
@@ -342,6 +362,15 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
+/** By their type in a file, bytes to Float32Array; rounded to int8, they count steps. */
+const NUMBERS = {
+  F16: (bytes) => fromHalves(new Uint16Array(bytes)),
+  F32: (bytes) => new Float32Array(bytes),
+  I32: (bytes) => new Int32Array(bytes),
+  I16: (bytes) => new Int16Array(bytes),
+  I8: (bytes, step) => new Float32Array(new Int8Array(bytes)).map((count) => count * step),
+};
+
 /** The tensors of a safetensors file whose names begin with `name`. */
 class Tensors {
   constructor(header, content, name = "") {
@@ -356,10 +385,14 @@ class Tensors {
     return Array.from({ length }, (_, i) => this.part(`${name}.${i}`));
   }
 
+  has(name) {
+    return `model.${this.name}.${name}` in this.header;
+  }
+
   vector(name) {
-    const { dtype, data_offsets } = this.header[`model.${this.name}.${name}`];
-    if (dtype !== "F16") throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
-    return fromHalves(new Uint16Array(this.content.slice(...data_offsets).buffer));
+    const { dtype, data_offsets, step } = this.header[`model.${this.name}.${name}`], read = NUMBERS[dtype];
+    if (!read) throw new TypeError(`${this.name}.${name} is ${dtype}; what ships is F16: save model.half()`);
+    return read(this.content.slice(...data_offsets).buffer, step);
   }
 
   rows(name) {
@@ -375,16 +408,20 @@ const KIND = {
   embed_scale: null, embed_norm: false, tied: true, logits_bias: false,
 };
 
+/** Who reads files of another kind, by what their metadata names: (tensors, about) -> what loadCheckpoint returns. */
+const READERS = {};
+
 /** The bytes of a shipped file -> its model, its vocabulary, and the rules by which it writes. */
 function loadCheckpoint(bytes) {
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
   const { __metadata__: about, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
+  const tensors = new Tensors(header, bytes.subarray(8 + size)), other = Object.keys(about).find((one) => READERS[one]);
+  if (other) return READERS[other](tensors, JSON.parse(about[other]));
   const [, text] = about.checkpoint.match(/^\w+ (.*)$/s); // a checksum stands before it
   const { config, copying, vocabulary, rules } = JSON.parse(text);
   for (const [name, value] of Object.entries(KIND)) {
     if (config[name] !== value) throw new Error(`${name} is ${config[name]} in this model; here it must be ${value}`);
   }
-  const tensors = new Tensors(header, bytes.subarray(8 + size));
   const kind = "model.eye.first" in header ? Pictured : copying ? CopyingTransformer : Transformer;
   const model = new kind(tensors, config);
   return { model, vocabulary: new Vocabulary(JSON.parse(vocabulary)), rules };
