@@ -64,7 +64,7 @@ LESSONS = (
     Lesson("09", "speed", "Speed", "Where does the time go,\nand what saves it?",
            "gray", 27, 66, (1, 3), ("08",)),
     Lesson("10", "scale", "Scale", "How do several machines\ntrain one model?",
-           "gray", 20, 20, (2, 3), ("09",)),
+           "gray", 22, 20, (2, 3), ("09",)),
     Lesson("11", "real_text", "Real text", "How does it learn from\nreal text, and how well?",
            "gray", 29, 99, (0, 4), ("08",)),
     Lesson("12", "pretrained", "Published weights", "How do weights of others\nget in, and ours out?",

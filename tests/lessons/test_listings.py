@@ -3,12 +3,18 @@
 import ast
 import itertools
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
+from torch.utils.data import TensorDataset
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
 
@@ -223,6 +229,27 @@ def kv_cache(listing: Names) -> None:
 
 
 # What each listing computes, compared with the package or with torch.
+def data_parallel(listing: Names) -> None:
+    """One worker learns as the package does; two are started as the lesson says."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 9))
+    ids = torch.randint(9, (6, 5))
+    labels = ids.masked_fill(torch.rand(6, 5) < 0.4, listing["IGNORED"])
+    expected = sequence_loss(model(ids), labels, listing["IGNORED"]).item()
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    try:
+        _, losses = listing["train"](model, TensorDataset(ids, labels), epochs=30, rows=6, rate=0.1)
+    finally:
+        dist.destroy_process_group()
+    assert losses[0] == pytest.approx(expected) and len(losses) == 30 and losses[-1] < expected / 2
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "train.py").write_text(LISTINGS["10_scale"], encoding="utf-8")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+        first, last = map(float, re.findall(r"\d\.\d+", done.stdout))
+        assert last < first and next(iter(torch.load(Path(folder, "model.pt")))) == "0.weight", done.stderr
+
+
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
     "02_masked_softmax": masks,
@@ -231,6 +258,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "07_training_on_toy_summaries": training,
     "08_decoding": decoding,
     "09_speed": kv_cache,
+    "10_scale": data_parallel,
 }
 
 
@@ -243,6 +271,6 @@ def test_a_listing_needs_torch_only_and_computes_what_the_package_does(name):
     nodes = [*ast.walk(ast.parse(LISTINGS[name]))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert {module.partition(".")[0] for module in imported} == {"torch"}
+    assert {module.partition(".")[0] for module in imported} - sys.stdlib_module_names == {"torch"}
     torch.manual_seed(0)
     COMPARISONS[name](run(LISTINGS[name]))
