@@ -228,3 +228,11 @@ def test_one_wrong_slot_is_seen_in_every_event() -> None:
     for story, slot in product(PLAIN, SLOTS):
         summary = story.summary.replace(story.slots[slot], "elsewhere")
         assert read_slots(summary, story.event) == story.slots | {slot: "elsewhere"}
+
+
+def test_what_a_caller_does_to_a_newsroom_spoils_no_later_one() -> None:
+    first = make_newsroom(seed=5, train=9, dev=2, test=2)
+    first.train[0].slots["who"] = "nobody"
+    first.train.pop()
+    again = make_newsroom(seed=5, train=9, dev=2, test=2)
+    assert len(again.train) == 9 and again.train[0].slots["who"] in again.train[0].summary

@@ -182,6 +182,7 @@ def test_the_configuration_is_the_papers_and_frozen():
         (dict(num_heads=0), "num_heads must be at least 1"),
         (dict(num_decoder_layers=0), "num_decoder_layers"),
         (dict(d_model=15, num_heads=5), "must be even, got 15; use 20, or learned"),
+        (dict(d_model=2, num_heads=2, endpoint=True), "got d_model 2; use 4, or endpoint=False"),
         (dict(dropout=1.0), r"\[0, 1\), got 1.0"),
         (dict(activation="tanh"), "relu, gelu, silu, got 'tanh'"),
         (dict(positions="rotary"), "'sinusoidal' or 'learned', got 'rotary'"),

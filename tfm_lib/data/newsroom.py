@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -147,6 +148,12 @@ def make_newsroom(seed: int = 0, *, train: int = 20_000, dev: int = 500, test: i
     for name, size in {"train": train, "dev": dev, "test": test}.items():
         if size < 1:
             raise CourseError(f"{name} must be 1 or more, got {size}")
+    sets = _draw_newsroom(seed, train, dev, test)
+    return Newsroom(*([story._replace(slots={**story.slots}) for story in stories] for stories in sets))
+
+
+@lru_cache(maxsize=4)  # drawing takes a second, and callers get copies
+def _draw_newsroom(seed: int, train: int, dev: int, test: int) -> Newsroom:
     random = Random(f"newsroom {seed}")
     known = random.sample(PEOPLE, len(PEOPLE)), random.sample(PLACES, len(PLACES))
     return Newsroom(
