@@ -60,8 +60,7 @@ class TransformerConfig:
         if self.positions not in ("sinusoidal", "learned"):
             raise ValueError(f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}")
         if self.positions == "sinusoidal":
-            # Where d_model is odd the number of heads is, too, so that their sum is even.
-            check_sinusoids(self.d_model, self.endpoint, step=self.num_heads)
+            check_sinusoids(self.d_model, self.endpoint, self.num_heads)  # both are odd here, so that their sum is even
         for name in ("pad_id", "start_id", "eos_id"):
             if (i := getattr(self, name)) >= self.vocab_size:
                 raise ValueError(f"{name} must be an id of the vocabulary, 0..{self.vocab_size - 1}, got {i}")
