@@ -28,8 +28,8 @@ class CourseError(ValueError):
     """
 
 
-def marking(command: Callable[[], None]) -> None:
-    """Run a worker's command, whose starter learns only the error's class: a refusal of the system is `CourseError`."""
+def course_errors(command: Callable[[], None]) -> None:
+    """Run a worker's command, whose starter learns only the error's class: an OSError becomes a `CourseError`."""
     try:
         command()
     except OSError as error:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tfm_lib.attention import Cache, Positions, check_dropout, check_heads
 from tfm_lib.layers import DecoderLayer, EncoderLayer, check_activation
 from tfm_lib.masks import check_rank, padding_mask
-from tfm_lib.positions import LearnedPositions, SinusoidalPositions, check_even
+from tfm_lib.positions import LearnedPositions, SinusoidalPositions, check_sinusoids
 
 # What is hidden of a source: what a mask (B, 1, 1, S) hides, "padding", the tokens equal to pad_id, or None: nothing.
 SourceMask = Tensor | Literal["padding"] | None
@@ -60,7 +60,7 @@ class TransformerConfig:
         if self.positions not in ("sinusoidal", "learned"):
             raise ValueError(f"positions must be 'sinusoidal' or 'learned', got {self.positions!r}")
         if self.positions == "sinusoidal":
-            check_even(self.d_model, step=self.num_heads)  # both are odd here, so that the sum is even
+            check_sinusoids(self.d_model, self.endpoint, self.num_heads)  # both are odd here, so that their sum is even
         for name in ("pad_id", "start_id", "eos_id"):
             if (i := getattr(self, name)) >= self.vocab_size:
                 raise ValueError(f"{name} must be an id of the vocabulary, 0..{self.vocab_size - 1}, got {i}")

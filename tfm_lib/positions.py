@@ -6,13 +6,15 @@ import torch
 from torch import Tensor, nn
 
 
-def check_even(d_model: int, step: int = 1) -> None:
+def check_sinusoids(d_model: int, endpoint: bool, step: int = 1) -> None:
     """Raise ValueError unless sinusoids can fill d_model. `step` is by how much it may grow: the number of heads."""
     if d_model < 2 or d_model % 2:
         raise ValueError(
             f"sinusoids come in pairs of a sine and a cosine, so d_model must be even, got {d_model}; "
             f"use {d_model + step}, or learned positions"
         )
+    if endpoint and d_model == 2:
+        raise ValueError("endpoint=True needs a first and a last pair, got d_model 2; use 4, or endpoint=False")
 
 
 def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True, endpoint: bool = False) -> Tensor:
@@ -21,9 +23,9 @@ def sinusoidal_table(num_positions: int, d_model: int, interleaved: bool = True,
     Pair i turns by 10000^(-2i / d_model) radians a position: the first pair is the fastest, the last the slowest.
     interleaved: sine and cosine alternate (the paper); otherwise all sines stand before all cosines (Marian).
     endpoint: the last pair turns by exactly 1 / 10000 (Marian's own files): i is divided by d_model / 2 - 1.
-    Raises ValueError for an odd d_model. Source: Vaswani et al. 2017, section 3.5.
+    Raises ValueError for an odd d_model, and for 2 with endpoint. Source: Vaswani et al. 2017, section 3.5.
     """
-    check_even(d_model)
+    check_sinusoids(d_model, endpoint)
     position = torch.arange(num_positions)[:, None]  # (P, 1)
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # (D/2,)
     # In float64, since float32 rounds the angle of a far position by more than 1e-4.

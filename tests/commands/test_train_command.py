@@ -21,7 +21,7 @@ from tfm_lib.data.batches import encode_pairs, plan_batches
 from tfm_lib.data.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.data.pairs import Pair, Splits
 from tfm_lib.data.vocabulary import Vocabulary
-from tfm_lib.errors import BY_MAKE, CourseError, marking
+from tfm_lib.errors import BY_MAKE, CourseError, course_errors
 from tfm_lib.learning import checkpoints, training
 from tfm_lib.learning.checkpoints import Checkpoint
 from tfm_lib.learning.head_start import word_vectors
@@ -485,11 +485,11 @@ def test_rules_are_chosen_on_the_first_part_of_the_development_set_and_on_nothin
 
 def test_an_error_of_a_worker_is_marked_unless_it_is_a_bug():
     with pytest.raises(CourseError, match="^steps must be positive, got 0$"):
-        marking(lambda: Recipe(steps=0))
+        course_errors(lambda: Recipe(steps=0))
     with pytest.raises(CourseError, match="No such file"):
-        marking(lambda: Path("nowhere").read_text())
+        course_errors(lambda: Path("nowhere").read_text())
     with pytest.raises(ValueError, match="invalid literal") as error:
-        marking(lambda: int("x"))
+        course_errors(lambda: int("x"))
     assert not isinstance(error.value, CourseError)
 
 

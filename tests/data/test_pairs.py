@@ -43,12 +43,6 @@ def test_parquet_is_read_beyond_its_first_batch_of_rows(tmp_path: Path) -> None:
     assert (len(pairs), pairs[-1].article) == (70_000, "article 69999")
 
 
-def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", PAIRS)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
-    assert read_pairs(path) == PAIRS
-
-
 GOOD = b'{"article": "a", "summary": "b"}\n'
 
 
@@ -69,7 +63,7 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.jsonl", GOOD + b'{"article": " ", "summary": "b"}', "line 2: article is empty"),
         ("a.jsonl", GOOD + b'{"article": "a", "summary": 7}', "line 2: summary must be a string, got int"),
         ("a.jsonl", b'{"article": "a", "summary": null}', "line 1: summary is null, which means that it is missing"),
-        ("a.jsonl", b'["a", "b"]', "line 1: expected an object .*got list"),
+        ("a.jsonl", b'["a", "b"]', "line 1: expected an object with article and summary, got list"),
         ("a.jsonl", GOOD + '{"article": "\u00e4"}'.encode("latin-1"), "line 2: not UTF-8 .*save the file as UTF-8"),
         ("a.jsonl", b"\n", "no pairs in it; give each pair a line"),
         (
@@ -106,11 +100,32 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
             b"a text",
             r"no records; give a file that ends in \.jsonl, \.ndjson, \.json, \.csv, \.tsv, \.parquet",
         ),
+        ("a.tsv", 'article\tsummary\n"a ""b"""\tc\n"d\te\n', "line 3: not CSV .*the row that begins there"),
+        ("a.csv", "article,summary,summary\na,b,c\n", "line 1: the column summary comes twice; rename"),
+        ("a.csv", "# by me\narticle,summary\na,b\n", r"line 1: this line has to name the columns.*there are: # by me"),
+        ("a.csv", "a long text,b\nx,y\n", "has to name the columns.*there are: a long text, b"),
+        ("a.csv", "Text des Autors;Kern\nlang, lang;kurz\n", "--fields 'Text des Autors,Kern'"),
+        (
+            "a.csv",
+            'article;"summary, short"\na;b\n',
+            'there are: article, "summary, short".*--fields \'article,"summary',
+        ),
+        ("a.jsonl", '{"article": "a", "summary": "b", "summary": "c"}\n', "line 1: the key summary comes twice"),
+        ("a.jsonl", "{'article': 'a', 'summary': 'b'}\n", "line 1: not JSON .*double quotes"),
+        ("a.jsonl", '{"article": "a", "summary": "b"},\n', "line 1: not JSON .*leave the comma at its end out"),
+        ("a.json", '[{"article": "a",\n', "a JSON array that breaks .*line 2"),
+        ("a.json", '{"article": "a",\n"summary": "b"}', "one JSON object over many lines"),
+        ("a.csv", "sep=;\n", "no pairs in it"),
+        ("a.csv", "\n\nsep=;\narticle;summary\na;b;c\n", "line 5: 3 cells, and 2 in the header"),
+        ("a.jsonl", "<!DOCTYPE html>\n", "a web page"),
+        ("a.jsonl", b"\x00\x01\x02\x00", "no text .*zero bytes"),
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_a_broken_file_is_named_with_line_and_fix(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    (tmp_path / name).write_bytes(content)
+def test_a_broken_file_is_named_with_line_and_fix(
+    tmp_path: Path, name: str, content: str | bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=f"(?s){message}") as error:
         read_pairs(tmp_path / name)
     assert str(error.value).startswith(str(tmp_path / name)) and str(error.value).encode()

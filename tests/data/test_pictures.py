@@ -70,8 +70,8 @@ def test_no_two_shapes_are_alike_and_none_touches_the_edge():
             assert (drawn[one][1] < 0.5).sum() > 10, shape
             for other in range(one):
                 assert ((drawn[one] != drawn[other]).any(0)).sum() >= 8, (shape, SHAPES[other], size)
-            whole = draw(Shape(size, "red", shape))  # in the middle: nothing of it is cut off at the edge
-            assert (whole[1] < 0.5).sum() == (drawn[one][1] < 0.5).sum()
+            centered = draw(Shape(size, "red", shape))  # in the middle: nothing of it is cut off at the edge
+            assert (centered[1] < 0.5).sum() == (drawn[one][1] < 0.5).sum()
 
 
 def test_pictures_repeat_with_their_seed_and_their_patches_are_those_of_unfold():
@@ -147,10 +147,10 @@ def test_what_ships_scores_as_its_record_says(shipped):
     assert vocabulary.pieces(every) == benchmark.VOCABULARY.pieces(range(len(benchmark.VOCABULARY)))
     record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     rows = {(row["name"], row.get("read")): row for row in record["rows"] if row["seed"] == 0}
-    told = benchmark.described(model.describer, model.eye)
+    scores = benchmark.described(model.describer, model.eye)
     for kind, wanted in ((kind, rows["both", "seen"][kind]) for kind in ("seen", "unseen")):
         for part, share in wanted.items():
-            assert told[kind][part] == pytest.approx(share, abs=0.011), (kind, part)  # in half precision
+            assert scores[kind][part] == pytest.approx(share, abs=0.011), (kind, part)  # in half precision
     with torch.no_grad():
         for kind, group in (("seen", SEEN), ("unseen", UNSEEN)):
             shown, right = benchmark.test_pictures(group)
@@ -170,6 +170,6 @@ def test_training_it_anew_gives_what_its_record_says():
     """The two towers of seed 0, 300 steps."""
     record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     [row] = [r for r in record["rows"] if (r["name"], r["seed"], r.get("steps")) == ("towers", 0, benchmark.SHORT)]
-    told = benchmark.found(benchmark.meet(0, benchmark.SHORT))
+    scores = benchmark.found(benchmark.meet(0, benchmark.SHORT))
     for kind in ("seen", "unseen"):
-        assert told[kind]["all"] == pytest.approx(row[kind]["all"], abs=0.05)
+        assert scores[kind]["all"] == pytest.approx(row[kind]["all"], abs=0.05)

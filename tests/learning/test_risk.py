@@ -84,18 +84,18 @@ def test_what_the_model_writes_scores_better_and_better(monkeypatch):
 
 
 def test_a_run_whose_last_steps_minimize_risk_goes_on_bit_for_bit():
-    recipe, kept = replace(RECIPE, risk_steps=5), {}
-    whole = lively_copying(2)
+    recipe, states = replace(RECIPE, risk_steps=5), {}
+    model = lively_copying(2)
 
     def keep(state: State) -> None:
-        kept[len(state.history.step)] = copy.deepcopy((state, whole))
+        states[len(state.history.step)] = copy.deepcopy((state, model))
 
     torch.manual_seed(0)
-    history = training.train(whole, EXAMPLES, recipe, progress=False, save=keep, save_every=5)
-    state, halfway = kept[5]
+    history = training.train(model, EXAMPLES, recipe, progress=False, save=keep, save_every=5)
+    state, halfway = states[5]
     again = training.train(halfway, EXAMPLES, recipe, progress=False, start=state)
     assert again.loss == history.loss
-    assert all(ours.equal(theirs) for ours, theirs in zip(halfway.parameters(), whole.parameters(), strict=True))
+    assert all(ours.equal(theirs) for ours, theirs in zip(halfway.parameters(), model.parameters(), strict=True))
     usual = training.train(lively_copying(2), EXAMPLES, RECIPE, progress=False)
     assert [a == b for a, b in zip(usual.loss, history.loss, strict=True)] == 3 * [True] + 5 * [False]
 

@@ -105,7 +105,7 @@ def work(folder: Path, rank: int) -> dict:
     workers.train(resumed, EXAMPLES, RECIPE, start=state, progress=False)
     seen["the very weights"] = same_weights(resumed, model)
 
-    with workers._Team(model, torch.device("cpu"), []).own_random_numbers():
+    with workers._Team(model, torch.device("cpu"), []).worker_seed():
         seen["own draw"] = torch.rand(()).item()
     seen["common draw"] = torch.rand(()).item()
 

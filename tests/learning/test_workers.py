@@ -23,18 +23,18 @@ BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumera
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7])
 def test_every_row_falls_to_one_worker(number):
-    shares = [workers.own_share(BATCH, rank, number) for rank in range(number)]
-    rows = [row for own, part in shares if part for row in own.src.tolist()]
+    shares = [workers.worker_share(BATCH, rank, number) for rank in range(number)]
+    rows = [row for share, part in shares if part for row in share.src.tolist()]
     assert sorted(rows) == sorted(BATCH.src.tolist())
     assert sum(part for _, part in shares) == pytest.approx(1)
-    assert all(len(own.src) == len(own.decoder_input) == len(own.labels) > 0 for own, _ in shares)
+    assert all(len(share.src) == len(share.decoder_input) == len(share.labels) > 0 for share, _ in shares)
     assert [part for _, part in shares[5:]] == [0.0] * (number - 5), "nothing is left, so nothing counts"
 
 
 def test_a_part_counts_labels_not_rows():
     labels = torch.tensor([[5, 5, 5], [2, PAD_ID, PAD_ID], [5, 2, PAD_ID]])
     batch = Batch(labels, labels, labels)
-    assert [workers.own_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
+    assert [workers.worker_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
 
 
 def test_which_device_a_worker_takes(monkeypatch):
@@ -74,8 +74,8 @@ def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone):
     optimizer = training.make_optimizer(model)
     team.take_step(model, BATCH, optimizer, RECIPE, rate=0.0)  # leaves gradients, which must not pile up
     loss = team.take_step(model, BATCH, optimizer, RECIPE, rate=0.01)
-    own, part = workers.own_share(BATCH, 0, 3)
-    expected = part * training.sequence_loss(reference(own.src, own.decoder_input), own.labels, PAD_ID, 0.1)
+    share, part = workers.worker_share(BATCH, 0, 3)
+    expected = part * training.sequence_loss(reference(share.src, share.decoder_input), share.labels, PAD_ID, 0.1)
     (3 * expected).backward()
     assert loss == pytest.approx(expected.item(), rel=1e-9) and optimizer.param_groups[0]["lr"] == 0.01
     for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
@@ -114,7 +114,7 @@ def test_a_command_ends_deaf_with_its_status_and_its_error_on_record(error, stat
 
 
 LOST = "RuntimeError: Connection closed by peer"
-TOLD = "CourseError: the loss of step 3 is nan; lower peak_rate"
+REPORTED = "CourseError: the loss of step 3 is nan; lower peak_rate"
 
 
 @pytest.fixture
@@ -162,9 +162,9 @@ def failures(tmp_path: Path, *ends: int | str) -> launching.ChildFailedError:
         ([-9, -15], ChildProcessError, "worker 0 of 2 .*SIGKILL"),
         ([-15, 130], KeyboardInterrupt, None),
         ([130, -11], ChildProcessError, "worker 1 of 2 .*SIGSEGV"),
-        ([LOST, TOLD], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
-        ([-15, TOLD], ValueError, "^the loss of step 3"),
-        ([TOLD, 130], KeyboardInterrupt, None),
+        ([LOST, REPORTED], ValueError, "^the loss of step 3 is nan; lower peak_rate$"),
+        ([-15, REPORTED], ValueError, "^the loss of step 3"),
+        ([REPORTED, 130], KeyboardInterrupt, None),
         (["CourseError: can't write it: free 1 MiB", LOST], ValueError, "^can't write it: free 1 MiB$"),
         ([LOST, -15], launching.ChildFailedError, None),
         (["IndexError: 7", LOST], launching.ChildFailedError, None),

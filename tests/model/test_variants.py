@@ -81,18 +81,18 @@ def test_a_variant_is_no_plain_attention_and_decodes_over_the_cache_as_without(v
     src, tgt = random_ids(3, 6, high=8), random_ids(3, 7, high=8)
     src[1, 4:] = 0
     mask = padding_mask(src, 0)
-    whole = model(src, tgt)
+    logits = model(src, tgt)
     weights = {name: p for name, p in model.state_dict().items() if "prefix" not in name}
     for name, wide in plain.state_dict().items():
         if weights[name].shape != wide.shape:  # keys and values that every two heads have in common
             weights[name] = weights[name].unflatten(0, (2, 4)).repeat_interleave(2, dim=0).flatten(0, 1)
     plain.load_state_dict(weights)
-    assert torch.allclose(plain(src, tgt), whole, atol=1e-10) == (variant is Grouped)
+    assert torch.allclose(plain(src, tgt), logits, atol=1e-10) == (variant is Grouped)
     memory = model.encode(src)
     for cut in ([1] * 7, [3, 4], [2, 1, 4], [7]):
         cache = DecoderCache(2, 7, 6)
         parts = [model.decode(part, memory, src_mask=mask, cache=cache) for part in tgt.split(cut, dim=1)]
-        assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-10)
+        assert torch.allclose(torch.cat(parts, dim=1), logits, atol=1e-10)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -355,7 +355,7 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
         assert ours.decode(tokens).strip() == theirs.decode(tokens, skip_special_tokens=True).strip(), text
         assert ours.frame(ours.encode(text), 5)[-1] == ours.eos_id and len(ours.frame(ours.encode(text), 5)) <= 5
         if family == "marian":
-            assert [*ours.encode_all([text], written=True)[0], 0] == theirs(text_target=text).input_ids
+            assert [*ours.encode_all([text], target=True)[0], 0] == theirs(text_target=text).input_ids
 
 
 def test_it_works_without_transformers(tokenizers, tmp_path):

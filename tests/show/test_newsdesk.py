@@ -6,7 +6,7 @@ import torch
 from tfm_lib.data.newsroom import EVENTS, make_newsroom, read_slots
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.live import ON_PAGES
-from tfm_lib.show.newsdesk import DIGITS, KINDS, not_in_story, ready_stories, story_tokens
+from tfm_lib.show.newsdesk import DIGITS, KINDS, fabrications, ready_stories, story_tokens
 from tfm_lib.show.summarizer_controls import MOST_TOKENS, decoding_control, go_on
 from tfm_lib.show.two_summarizers import two_summarizers
 from tfm_lib.writing.decoding import greedy, token_log_probs
@@ -55,7 +55,7 @@ def test_the_tokens_of_a_story_are_those_that_the_vocabulary_reads(shipped):
     ],
 )
 def test_names_days_and_numbers_that_the_story_lacks_are_said(summary, sentence):
-    assert not_in_story(STORY, summary.split()) == sentence
+    assert fabrications(STORY, summary.split()) == sentence
 
 
 def test_the_control_opens_with_the_words_that_are_written(shipped):

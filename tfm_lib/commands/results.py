@@ -46,7 +46,7 @@ def _remarks(task: Task, vocabulary: Vocabulary, examples: Examples) -> list[str
     """What somebody's pairs keep a model from learning, in a line each: the end of a summary, capitals."""
     summaries, cut, remarks = [pair.summary for pair in task.splits.train], examples.cut_summaries, []
     if cut > CUT * len(summaries):
-        longest = sorted(map(len, vocabulary.encode_all(summaries, written=True)))[-1 - int(CUT * len(summaries))]
+        longest = sorted(map(len, vocabulary.encode_all(summaries, target=True)))[-1 - int(CUT * len(summaries))]
         fix = "leave them out" if task.start.published else f"{option('length', longest)} cuts few or none"
         many = f"In training, {cut:,} of {len(summaries):,} summaries are cut after {task.max_summary} tokens"
         remarks.append(f"{many}, so that the model doesn't learn from them where a summary ends: {fix}.")

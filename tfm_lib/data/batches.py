@@ -53,7 +53,7 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary, max_article: int
     uncut = vocabulary.encode_all([pair.article for pair in pairs], words)
     articles, slots = [vocabulary.frame(ids, max_article) for ids in uncut], set(vocabulary.slots)
     words = [row[: len(slots & {*ids})] for row, ids in zip(words, articles, strict=True)]
-    summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, written=True)
+    summaries = vocabulary.encode_all([pair.summary for pair in pairs], words, target=True)
     cut_articles = sum(len(ids) > max_article for ids in uncut)
     unended = frozenset(place for place, ids in enumerate(summaries) if len(ids) > max_summary)
     ids_of_roles = (vocabulary.pad_id, vocabulary.start_id, vocabulary.eos_id)

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -141,12 +142,17 @@ def make_newsroom(seed: int = 0, *, train: int = 20_000, dev: int = 500, test: i
     """Draw a newsroom of so many distinct stories; both test sets have `test`. The same seed, the same stories.
 
     Of all pairs (who, event) and (event, where) of the known names, an eighth is kept for the development set, another
-    for the test set; names in the sentences beside a story don't count. Each event's last phrasing is told in the test
-    sets alone. Raises ValueError for sizes below 1.
+    for the test set; names in the sentences beside a story don't count. Raises ValueError for sizes below 1.
     """
     for name, size in {"train": train, "dev": dev, "test": test}.items():
         if size < 1:
             raise CourseError(f"{name} must be 1 or more, got {size}")
+    sets = _draw_newsroom(seed, train, dev, test)
+    return Newsroom(*([story._replace(slots={**story.slots}) for story in stories] for stories in sets))
+
+
+@lru_cache(maxsize=4)  # drawing takes a second, and callers get copies
+def _draw_newsroom(seed: int, train: int, dev: int, test: int) -> Newsroom:
     random = Random(f"newsroom {seed}")
     known = random.sample(PEOPLE, len(PEOPLE)), random.sample(PLACES, len(PLACES))
     return Newsroom(
@@ -161,38 +167,34 @@ def _draw_stories(
     random: Random, size: int, people: list[str], places: list[str], folds: Collection[int], test: bool
 ) -> list[Story]:
     """Distinct stories; the pair of name i and event n is of fold (i + n) % FOLDS. test: all phrasings are told."""
-
-    def of_folds(names: list[str], number: int) -> list[str]:
-        return [name for i, name in enumerate(names, number) if i % FOLDS in folds]
-
-    choices = [(event, of_folds(people, n), of_folds(places, n)) for n, event in enumerate(EVENTS)]
+    choices = [
+        (event, *([name for i, name in enumerate(names, n) if i % FOLDS in folds] for names in (people, places)))
+        for n, event in enumerate(EVENTS)
+    ]
     stories: dict[str, Story] = {}  # by article, so that they are distinct
     while len(stories) < size:
         event, who, where = choices[len(stories) % len(EVENTS)]  # the kinds take turns
-        story = _draw_story(random, event, random.choice(who), random.choice(where), people, places, test)
+        story = _tell(random, event, random.choice(who), random.choice(where), people, places, test)
         stories[story.article] = story
     return list(stories.values())
 
 
-def _draw_story(
-    random: Random, event: str, who: str, where: str, people: list[str], places: list[str], test: bool
-) -> Story:
+def _tell(random: Random, event: str, who: str, where: str, people: list[str], places: list[str], test: bool) -> Story:
     """A story of that event, person and place, with up to two sentences beside it; all else is drawn."""
     _, things, phrasings = EVENTS[event]
     when, how_many = random.choice(DAYS), random.choice(list(NUMBERS))
-
-    def fill(sentences: list[str], count: int) -> list[str]:
-        return [
+    before, after = random.choice([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
+    thing, phrasing = random.choice(list(things)), random.randrange(len(phrasings) - (not test))
+    sentences = {
+        place: [
             sentence.format(
                 person=random.choice([name for name in people if name != who]),
                 place=random.choice([name for name in places if name != where]),
                 day=random.choice([day for day in DAYS if day != when]),
                 number=random.choice([word for value, word in NUMBERS.items() if value != how_many]),
             )
-            for sentence in random.sample(sentences, count)
+            for sentence in random.sample(fillers, count)
         ]
-
-    before, after = random.choice([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
-    thing, phrasing = random.choice(list(things)), random.randrange(len(phrasings) - (not test))
-    sentences = {"before": fill(BEFORE, before), "after": fill(AFTER, after)}
+        for place, fillers, count in [("before", BEFORE, before), ("after", AFTER, after)]
+    }
     return compose(event, thing, who, where, when, how_many, phrasing=phrasing, **sentences)

@@ -61,9 +61,9 @@ class TokenizerVocabulary(PretrainedVocabulary):
         return max({*self._tokenizer.get_vocab().values()} - special)
 
     def encode_all(
-        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, target: bool = False
     ) -> list[list[int]]:
-        first = self.first if written else []
+        first = self.first if target else []
         return [[*first, *row.ids] for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int], words: Sequence[str] = ()) -> str:
@@ -88,9 +88,8 @@ class SentencePieceVocabulary(PretrainedVocabulary):
 
         super().__init__(ids, before=[], after=[ids["eos_id"]])
         # As in transformers, what no piece stands for is left out, and so are the tokens of Pegasus' pre-training.
-        self._silent |= {
-            self.unknown_id,
-            *(i for piece, i in table.items() if re.fullmatch(r"<(unk|mask)_\d+>", piece)),
+        self._silent |= {i for piece, i in table.items() if re.fullmatch(r"<(unk|mask)_\d+>", piece)} | {
+            self.unknown_id
         }
         self._models, self._table = (source, target), dict(table)
         self.two_sided = source != target  # Marian's, and not Pegasus'
@@ -101,10 +100,10 @@ class SentencePieceVocabulary(PretrainedVocabulary):
         return max(self._pieces) + 1
 
     def encode_all(
-        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, target: bool = False
     ) -> list[list[int]]:
         cut = [self._language(text) for text in texts]
-        rows = (self._target if written else self._source).encode([text for _, text in cut], out_type=str)
+        rows = (self._target if target else self._source).encode([text for _, text in cut], out_type=str)
         return [
             [*language, *(self._table.get(piece, self.unknown_id) for piece in pieces)]
             for (language, _), pieces in zip(cut, rows, strict=True)

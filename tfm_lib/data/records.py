@@ -124,15 +124,15 @@ def _json_rows(text: str) -> Iterator[Row]:
     first = parse_json(lines[0][1])
     if isinstance(first, CourseError) or (isinstance(first, list) and (len(lines) == 1 or first == [])):
         try:
-            whole = json.loads(text, object_pairs_hook=_unique, parse_constant=lambda _: None)
+            content = json.loads(text, object_pairs_hook=_unique, parse_constant=lambda _: None)
         except (ValueError, RecursionError) as error:
             if text.lstrip()[0] == "[":
                 raise CourseError(f"a JSON array that breaks ({error}); mend it, or write a record a line") from error
-            whole = None  # lines, of which the first one is broken
-        if isinstance(whole, list) and all(isinstance(record, dict) for record in whole):
-            yield from (Row(f"record {number}", record) for number, record in enumerate(whole, start=1))
+            content = None  # lines, of which the first one is broken
+        if isinstance(content, list) and all(isinstance(record, dict) for record in content):
+            yield from (Row(f"record {number}", record) for number, record in enumerate(content, start=1))
             return
-        if isinstance(whole, dict) and len(lines) > 1:
+        if isinstance(content, dict) and len(lines) > 1:
             raise CourseError("one JSON object over many lines; write each record as an object on a line of its own")
     yield from (Row(f"line {number}", parse_json(line)) for number, line in lines)
 

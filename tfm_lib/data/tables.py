@@ -38,8 +38,8 @@ def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
     lines = list(io.StringIO(text, newline=""))  # ends at \n, \r\n or \r, and the csv module sees which
     filled = (number for number, line in enumerate(lines) if line.strip())
     first, delimiter = next(filled, None), None
-    if first is not None and (told := re.fullmatch(r"sep=(.)\s*", lines[first], re.IGNORECASE)):  # as Excel begins
-        lines[first], delimiter, first = "\n", told[1], next(filled, None)
+    if first is not None and (declared := re.fullmatch(r"sep=(.)\s*", lines[first], re.IGNORECASE)):  # as Excel begins
+        lines[first], delimiter, first = "\n", declared[1], next(filled, None)
     if first is None:
         return
     delimiter = delimiter or _delimiter(lines[first], fields, tabs)

@@ -45,10 +45,8 @@ def _of_merges(table: Path, merges: Path, ids: dict[str, int]) -> tuple[Tokenize
     from tokenizers import ByteLevelBPETokenizer, processors
 
     tokenizer = ByteLevelBPETokenizer.from_file(str(table), str(merges))._tokenizer
-    special = [
-        token for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if tokenizer.token_to_id(token) is not None
-    ]
-    tokenizer.add_special_tokens(special)
+    special = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+    tokenizer.add_special_tokens([token for token in special if tokenizer.token_to_id(token) is not None])
     ends = {token: tokenizer.token_to_id(token) for token in ("<s>", "</s>")}
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", ends["</s>"]), ("<s>", ends["<s>"]), trim_offsets=False, add_prefix_space=False

@@ -98,9 +98,9 @@ class Vocabulary:
         return self.encode_all([text], [words])[0]
 
     def encode_all(
-        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, written: bool = False
+        self, texts: Sequence[str], words: Sequence[Sequence[str]] | None = None, *, target: bool = False
     ) -> list[list[int]]:
-        """The ids of many texts, on all cores. words: for each, those with slots; written: they are summaries."""
+        """The ids of many texts, on all cores. words: for each, those with slots; target: they are summaries."""
         texts = [text.strip() for text in texts]
         rows = zip(texts, self._tokenizer.encode_batch(texts), words or [()] * len(texts), strict=True)
         return [self._with_slots(*row) for row in rows]

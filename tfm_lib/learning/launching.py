@@ -11,7 +11,7 @@ import torch.distributed.run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ErrorHandler, ProcessFailure
 
-from tfm_lib.errors import CourseError, marking
+from tfm_lib.errors import CourseError, course_errors
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 STOPPED = 130  # the exit status of a program that was interrupted, as shells have it
@@ -71,7 +71,7 @@ def run(command: Callable[[], None]) -> None:
     errors.initialize()
     try:
         try:
-            marking(command)
+            course_errors(command)
         finally:
             for name in STOPS:
                 signal.signal(name, signal.SIG_IGN)

@@ -22,7 +22,7 @@ from tfm_lib.learning.checkpoints import History, State
 from tfm_lib.learning.launching import STOPS, launch, run
 from tfm_lib.learning.recipes import Recipe
 
-__all__ = ["find_device", "is_first", "joined", "launch", "own_share", "run", "steps_within", "train"]
+__all__ = ["find_device", "is_first", "joined", "launch", "run", "steps_within", "train", "worker_share"]
 
 
 def is_first() -> bool:
@@ -44,7 +44,7 @@ def find_device(name: str | None = None) -> torch.device:
     return torch.device("cuda", index)
 
 
-def own_share(batch: Batch, rank: int, number: int) -> tuple[Batch, float]:
+def worker_share(batch: Batch, rank: int, number: int) -> tuple[Batch, float]:
     """The rows of a batch that fall to one of `number` workers, and which part of the batch's labels they hold.
 
     Every row falls to one worker, and the parts sum to 1. Where rows are fewer than workers, who has none
@@ -114,10 +114,10 @@ class _Team:
         """`training.train_step` on a batch that is shared out; returns the loss of the whole."""
         for group in optimizer.param_groups:
             group["lr"] = rate
-        own, part = own_share(batch, self.rank, self.number)
-        with self.own_random_numbers():
-            logits = self.replica(own.src, own.decoder_input)  # (b, T, V)
-        mean = training.sequence_loss(logits, own.labels, own.pad_id, recipe.label_smoothing)
+        share, part = worker_share(batch, self.rank, self.number)
+        with self.worker_seed():
+            logits = self.replica(share.src, share.decoder_input)  # (b, T, V)
+        mean = training.sequence_loss(logits, share.labels, share.pad_id, recipe.label_smoothing)
         loss = part * mean  # so that the losses of all workers add up to that of the batch
         optimizer.zero_grad()
         (self.number * loss).backward()  # DDP takes the workers' mean; we want the sum
@@ -125,7 +125,7 @@ class _Team:
         return self.sum(loss.item())
 
     @contextmanager
-    def own_random_numbers(self) -> Iterator[None]:
+    def worker_seed(self) -> Iterator[None]:
         """Dropout differs between workers, yet their random states stay equal: one stands for all in a checkpoint."""
         seed = int(torch.randint(2**62, ()))
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):

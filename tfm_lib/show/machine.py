@@ -11,7 +11,7 @@ from tfm_lib.model import Transformer
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
-from tfm_lib.show.newsdesk import desk_data, not_in_story, story_tokens, token_texts
+from tfm_lib.show.newsdesk import desk_data, fabrications, story_tokens, token_texts
 from tfm_lib.show.ribbons import ribbons
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
 from tfm_lib.show.weights import weights_of
@@ -79,7 +79,7 @@ def machine() -> Live:
         weights,
         texts,
         story_tokens(story),
-        caption=f"{sentence('machine', run['text'])}.{word}{looks}{not_in_story(story, texts)}",
+        caption=f"{sentence('machine', run['text'])}.{word}{looks}{fabrications(story, texts)}",
     )
     return control("machine", data, figure, shipped, later=True)
 

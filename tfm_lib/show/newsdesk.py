@@ -73,7 +73,7 @@ def token_texts(vocabulary: Vocabulary, ids: Sequence[int], words: Sequence[str]
     return [vocabulary.decode([i], words) or vocabulary.pieces([i])[0] for i in ids]
 
 
-def not_in_story(story: str, summary: Sequence[str]) -> str:
+def fabrications(story: str, summary: Sequence[str]) -> str:
     """A sentence on the names, days and numbers of a summary that are not in its story; empty where all are."""
     words = story_tokens(story.lower())
     in_story = {*words, *(DIGITS.get(word) for word in words)}

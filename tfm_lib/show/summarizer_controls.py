@@ -18,7 +18,7 @@ from tfm_lib.show.newsdesk import (
     WRITTEN,
     crop,
     desk_data,
-    not_in_story,
+    fabrications,
     page,
     read_story,
     set_words,
@@ -55,7 +55,7 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
     best = sorted(range(len(weights)), key=lambda s: -weights[s])[:3]
     most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
-    who, invented = "the mean of all heads", not_in_story(data["story"], summary)
+    who, invented = "the mean of all heads", fabrications(data["story"], summary)
     figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, invented))
     axes = page(figure)
     shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in weights]
@@ -108,7 +108,7 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     first, second = (f"“{name}” with {percent(value)}" for name, value in zip(names[:2], values[:2], strict=True))
     count = f"{length} {'word' if length == 1 else 'words'}"
     so_far = sentence("decoding, written", count, percent(math.exp(total))) if length else ""
-    more, invented = sentence("decoding, rest", len(rest)), not_in_story(data["story"], texts)
+    more, invented = sentence("decoding, rest", len(rest)), fabrications(data["story"], texts)
     likeliest = length + 1, first, second, CHOICES, percent(sum(values))
     figure = Figure(sentence("decoding", *likeliest, so_far, more, invented))
     axes, looks = page(figure), [WRITTEN] * length + [AHEAD] * len(rest)

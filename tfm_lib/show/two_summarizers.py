@@ -6,7 +6,7 @@ from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import Figure, style
-from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, not_in_story, page, quoted_list, read_story, set_words
+from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, fabrications, page, quoted_list, read_story, set_words
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import SHIPPED, weights_of
 from tfm_lib.writing.copying import CopyingTransformer
@@ -30,7 +30,7 @@ def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[Copyin
         weights[data[role]] = content
     alone, sister = (_summary(*pair, story) for pair in models.values())
     taken = [word for word, copied in zip(sister.words, sister.copied, strict=True) if copied]
-    invented = [not_in_story(story, summary.words) for summary in (alone, sister)]
+    invented = [fabrications(story, summary.words) for summary in (alone, sister)]
     copied = quoted_list(taken) or "nothing"
     figure = Figure(sentence("copying", alone.text, invented[0], sister.text, copied, invented[1]))
     axes, bottom = page(figure), 0.0
