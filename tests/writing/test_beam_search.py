@@ -7,7 +7,7 @@ import torch
 
 from tests.model.test_model import random_ids, small
 from tests.writing.plain_beam import plain_beam_search
-from tests.writing.test_decoding import lively, ragged, with_output_bias
+from tests.writing.test_decoding import counted, lively, ragged
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
@@ -99,26 +99,18 @@ def test_one_beam_that_stops_at_the_first_end_is_greedy():
 
 def test_the_source_is_encoded_and_projected_once_and_nothing_that_the_caches_hold_is_ever_moved():
     """Where no source leaves the batch, each buffer keeps its place, and what was written into it."""
-    model, calls, projected, caches = with_output_bias(29, -100.0, eos_id=29), [], [], []
-    model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
-    model.decoder.register_forward_pre_hook(lambda _, args: calls.append(tuple(args[0].shape)))
-    key_proj = model.decoder.layers[0].cross_attention.key_proj
-    key_proj.register_forward_hook(lambda m, args, out: projected.append(out.shape[:2].numel()))
+    (model, calls), caches = counted(), []
     writer = BeamWriter(model, random_ids(2, 5), 6, None, num_beams=3)
     model.decoder.register_forward_hook(
         lambda *_: caches.append([cache.all()[0] for pair in writer.cache.layers for cache in pair])
     )
     search_over_logits(writer, 6, num_beams=3)
-    assert calls == ["encoder", (2, 1)] + [(2, 3)] * 5 and projected == [2 * 5]
+    assert calls == ["encoder", (2, 1), "keys of 10"] + [(2, 3)] * 5
     assert [keys[0].shape[2] for keys in caches] == [1, 4, 7, 10, 13, 16]
     for keys in caches:
         assert keys[1].shape[2] == 5
         for before, last in zip(keys, caches[-1], strict=True):
             assert before.data_ptr() == last.data_ptr() and torch.equal(before, last[:, :, : before.shape[2]])
-
-
-def test_the_search_stops_when_every_source_is_done():
-    assert beam_search(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3
 
 
 def test_the_search_is_as_in_eval_and_keeps_the_mode():
