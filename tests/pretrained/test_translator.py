@@ -67,9 +67,9 @@ def differing(name: str, pairs: list[list[str]]) -> list[str]:
 
 
 @each_way
-def test_thirty_sentences_become_what_the_engine_makes_of_them(name):
-    pairs = RECORD[name][::14] + RECORD[name][-1:]
-    assert len(pairs) == 30 and differing(name, pairs) == []
+def test_fifteen_sentences_become_what_the_engine_makes_of_them(name):
+    pairs = RECORD[name][::28]
+    assert len(pairs) == 15 and differing(name, pairs) == []
 
 
 @pytest.mark.slow
@@ -87,22 +87,19 @@ def test_the_readmes_first_command_writes_what_the_readme_says():
 
 @each_way
 def test_without_the_shortlist_a_sentence_becomes_the_same_alone_and_among_others(name):
-    ours, sources = translator(name), [source for source, _ in RECORD[name][:8]]
+    ours, sources = translator(name), [source for source, _ in RECORD[name][:4]]
     alone = [ours.written(ours.model, ours.encode([source]), ours.generation)[0] for source in sources]
     assert ours.written(ours.model, ours.encode(sources), ours.generation) == alone
 
 
 def test_beams_are_those_of_a_plain_search_and_candidates_have_their_probability():
-    ours = translator("firefox/en-pt")
-    for source, _ in RECORD["firefox/en-pt"][1:3]:
-        src = ours.encode([source])
-        model, longest = ours.shortened(src)
-        found = beam_search(model, src, longest, num_beams=2)
-        assert found[0].tolist() == plain_beam_search(model, src[0], longest, num_beams=2)[0][1]
-        assert ours.generate([source], num_beams=2) == [ours.tokenizer.decode(found[0].tolist())]
-        assert (
-            token_log_probs(model, src, found).isfinite().all() and next_token_probs(model(src, found)).isfinite().all()
-        )
+    ours, [source, _] = translator("firefox/en-pt"), RECORD["firefox/en-pt"][1]
+    src = ours.encode([source])
+    model, longest = ours.shortened(src)
+    found = beam_search(model, src, longest, num_beams=2)
+    assert found[0].tolist() == plain_beam_search(model, src[0], longest, num_beams=2)[0][1]
+    assert ours.generate([source], num_beams=2) == [ours.tokenizer.decode(found[0].tolist())]
+    assert all(p.isfinite().all() for p in (token_log_probs(model, src, found), next_token_probs(model(src, found))))
 
 
 def test_the_package_is_read_and_never_imported():
@@ -214,9 +211,7 @@ def test_a_shortlist_by_hand():
 
 # --- what is refused
 
-SMALL = {
-    "d_model": 8, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 2
-}  # fmt: skip
+SMALL = dict(d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=2)
 YML = firefox.ARCHITECTURE | {theirs: str(SMALL[ours]) for ours, theirs in firefox.SIZES.items()}
 
 
@@ -238,19 +233,17 @@ def test_a_small_model_is_built_and_writes_every_token_but_the_start():
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("settings", "message"),
     [
-        ({"dec-cell": "gru"}, "file: dec-cell must be ssru in model.yml, got gru"),
-        ({"type": "amun"}, "file: type must be transformer"),
-        ({"dim-emb": "wide"}, "model.yml gives no sizes that a model can have"),
-        ({"transformer-heads": "3"}, "num_heads must divide d_model"),
+        ({}, "type must be transformer in model.yml, got nothing"),
+        (YML | {"dec-cell": "gru"}, "file: dec-cell must be ssru in model.yml, got gru"),
+        (YML | {"dim-emb": "wide"}, "model.yml gives no sizes that a model can have"),
+        (YML | {"transformer-heads": "3"}, "num_heads must divide d_model"),
     ],
 )
-def test_another_architecture_is_refused(changed, message):
+def test_another_architecture_is_refused(settings, message):
     with pytest.raises(CourseError, match=message):
-        firefox.our_config(YML | changed, 9, "file")
-    with pytest.raises(CourseError, match="type must be transformer in model.yml, got nothing"):
-        firefox.our_config({}, 9, "file")
+        firefox.our_config(settings, 9, "file")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,11 @@
 """Beam search over the cache finds what the plain one finds: one source at a time, the whole model for each token."""
 
-from itertools import product
-
 import pytest
 import torch
 
 from tests.model.test_model import random_ids, small
 from tests.writing.plain_beam import plain_beam_search
 from tests.writing.test_decoding import counted, lively, ragged
-from tfm_lib.data.newsroom import make_newsroom
-from tfm_lib.pretrained import newsroom_model
 from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.writing.beam import search as search_over_logits
 from tfm_lib.writing.decoding import Writer, greedy, token_log_probs
@@ -58,28 +54,6 @@ def test_every_beam_is_the_plain_one_on_ragged_batches(ids, settings):
         found = assert_plain(model, ragged(ids[0], seed)[:4], 8, **settings)
         lengths |= {len(text) for texts in found for _, text in texts}
     assert len(lengths) > 2
-
-
-def test_every_beam_of_a_trained_model_is_the_plain_one():
-    model, vocabulary = newsroom_model()
-    for story in make_newsroom(train=1, dev=1, test=2).unseen_names:
-        assert_plain(model, torch.tensor([vocabulary.encode(story.article)]), 16)
-
-
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
-def test_a_beam_as_wide_as_everything_finds_the_best_text_of_all(length_penalty):
-    model = small(vocab_size=4, eos_id=3, start_id=1, tied=False).double().eval()
-    src = random_ids(2, 3, low=1, high=3)
-    texts = [list(text) for length in (1, 2, 3) for text in product(range(4), repeat=length)]
-    texts = [text for text in texts if 3 not in text[:-1] and (text[-1] == 3 or len(text) == 3)]
-    tokens, scores = beam_hypotheses(model, src, 3, num_beams=64, length_penalty=length_penalty)
-    for i, row in enumerate(src):
-        totals = [token_log_probs(model, row[None], torch.tensor([text])).sum().item() for text in texts]
-        every = sorted(((p / len(text) ** length_penalty, text) for p, text in zip(totals, texts, strict=True)))[::-1]
-        found = to_lists(tokens[i], scores[i], model.config)
-        assert [text for _, text in found] == [text for _, text in every] and len(found) == 40
-        assert [score for score, _ in found] == pytest.approx([score for score, _ in every])
-        assert tokens[i, 40:].unique().tolist() == [0]  # the slots for which there is no text
 
 
 def test_rows_that_follow_their_caches_find_the_same_as_beams_side_by_side():

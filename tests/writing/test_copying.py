@@ -187,7 +187,7 @@ def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_co
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
 def test_it_is_written_with_as_without_the_cache(settings):
-    for seed in range(3):
+    for seed in range(2):
         model, src = lively_copying(seed), ragged(seed=seed)
         assert torch.equal(greedy(model, src, 8), plain_greedy(model, src, 8))
         assert_plain(model, src, 8, **settings)
@@ -315,11 +315,10 @@ def test_names_that_were_never_seen_are_written(learned):
 
 def test_a_checkpoint_knows_that_its_model_copies(tmp_path):
     model = copying(**TOY)
-    checkpoints.save_checkpoint(tmp_path / "a", model, KNOWN)
-    loaded = checkpoints.load_checkpoint(tmp_path / "a")
-    assert type(loaded.model) is CopyingTransformer and same_weights(loaded.model, model)
-    assert loaded.vocabulary.slots == KNOWN.slots
-    checkpoints.save_checkpoint(tmp_path / "b", Transformer(model.config), KNOWN)
-    assert type(checkpoints.load_checkpoint(tmp_path / "b").model) is Transformer
+    for kept, file in ((Transformer(model.config), "b"), (model, "a")):
+        checkpoints.save_checkpoint(tmp_path / file, kept, KNOWN)
+        loaded = checkpoints.load_checkpoint(tmp_path / file)
+        assert type(loaded.model) is type(kept) and same_weights(loaded.model, kept)
+        assert loaded.vocabulary.slots == KNOWN.slots
     with pytest.raises(ValueError, match="only the model has pointer.gate.bias"):
         checkpoints.load_checkpoint(tmp_path / "b", build=CopyingTransformer)
