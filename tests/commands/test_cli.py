@@ -243,11 +243,6 @@ def test_a_command_of_a_clone_runs_its_module(ran, words, module):
     assert alone == (course.ALONE if words.startswith("bench") else dict.fromkeys(course.ALONE, "mine"))
 
 
-def test_a_lesson_that_there_is_none_of_is_refused(ran):
-    with pytest.raises(CourseError, match="no lesson '40'; give the number or the name of one of: 00_start_here, "):
-        run("test", "--lesson", "40")
-
-
 # --- how a command ends
 
 

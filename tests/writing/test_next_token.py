@@ -68,14 +68,6 @@ def test_probabilities_by_hand(settings, expected):
     assert next_token_probs(torch.zeros(2), top_p=0.5).tolist() == [1.0, 0.0], "what just reaches top_p is enough"
 
 
-def test_leading_axes_are_rows_each_on_its_own():
-    logits, settings = torch.randn(2, 3, 5), dict(temperature=0.7, top_k=4, top_p=0.8)
-    for together, probs, logs in zip(logits, next_token_probs(logits, **settings), log_softmax(logits), strict=True):
-        for row, alone, log_alone in zip(together, probs, logs, strict=True):
-            assert torch.allclose(next_token_probs(row, **settings), alone)
-            assert torch.allclose(log_softmax(row), log_alone)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_single(dtype):
     logits = torch.randn(3, 500).to(dtype)
