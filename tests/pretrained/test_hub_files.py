@@ -12,19 +12,11 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from tests.pretrained.test_pretrained import TEXTS, tokenizers, vocab_size  # noqa: F401 (the fixture)
+from tests.pretrained.test_pretrained import TEXTS, settings, tokenizers, vocab_size  # noqa: F401 (the fixture)
 from tfm_lib.commands.tasks import ten_pairs
 from tfm_lib.commands.tuning import tuned
 from tfm_lib.pretrained import from_pretrained
 from tfm_lib.pretrained.small import small_model
-
-
-def settings(folder: Path, file: str, **changes: object) -> None:
-    """Change what a JSON file of a folder says; None takes a setting out."""
-    path = folder / file
-    content = json.loads(path.read_text()) if path.exists() else {}
-    content = {name: value for name, value in (content | changes).items() if value is not None}
-    path.write_text(json.dumps(content))
 
 
 def pickled(folder: Path, *, before_1_6: bool = False) -> None:

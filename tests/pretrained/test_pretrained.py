@@ -191,7 +191,18 @@ def test_names_of_special_tokens_in_a_text_are_text_in_an_exported_tokenizer_too
     assert tokenizer(texts).input_ids == vocabulary.encode_all(texts)
 
 
+def settings(folder: Path, file: str, **changes: object) -> None:
+    """Change what a JSON file of a folder says; None takes a setting out."""
+    path = folder / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({name: value for name, value in (content | changes).items() if value is not None}))
+
+
 BIAS = "model.encoder.layers.0.fc1.bias"
+
+
+def says(**values):
+    return lambda folder: settings(folder, "config.json", **values)
 
 
 def without(name):
@@ -200,14 +211,6 @@ def without(name):
 
 def rewritten(name, text):
     return lambda folder: (folder / name).write_text(text)
-
-
-def says(**values):
-    def change(folder: Path) -> None:
-        path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | values))
-
-    return change
 
 
 def weighs(drop="nothing", **add):
@@ -466,26 +469,23 @@ def test_what_was_fetched_once_is_found_without_a_network(tokenizers, tmp_path, 
         from_pretrained("no such/name/at all")
 
 
-PUBLISHED = {
-    "sshleifer/distilbart-cnn-12-6": "PG&E scheduled the blackouts in response to forecasts for high winds amid dry "
-    "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were to be affected.",
-    "facebook/bart-large-cnn": "The tower is 324 metres tall, about the same height as an 81-storey building, and the "
-    "tallest structure in Paris. Its base is square, measuring 125 metres on each side.",
-    "Helsinki-NLP/opus-mt-en-de": "The flames reached the harbor on Monday, and nobody was hurt.",
-    "google/pegasus-xsum": "The storm tore the roof off a school in Lima on Monday. Nobody was hurt, the mayor said.",
-}
-
-
 @pytest.mark.network
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sshleifer/distilbart-cnn-12-6",
+        "facebook/bart-large-cnn",
+        "Helsinki-NLP/opus-mt-en-de",
+        "google/pegasus-xsum",
+    ],
+)
 def test_a_published_model_writes_what_it_writes_in_transformers(name):
-    text = PUBLISHED[name]
     ours = from_pretrained(name)
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(name).eval().float(), AutoTokenizer.from_pretrained(name)
-    src = tokenizer([text], return_tensors="pt")
-    assert ours.encode([text]).equal(src.input_ids)
+    src = tokenizer(TEXTS[:1], return_tensors="pt")
+    assert ours.encode(TEXTS[:1]).equal(src.input_ids)
     written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)
-    assert ours.generate([text]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]
+    assert ours.generate(TEXTS[:1]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]
 
 
 def test_export_replaces_an_export_and_no_folder_of_others(tmp_path):
