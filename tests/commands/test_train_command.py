@@ -305,6 +305,7 @@ def test_pairs_that_are_read_often_are_learned_in_another_way(shop, monkeypatch)
     assert len(stopped.history.step) == 1
     again = trained("--data", shop, "--resume").model
     assert all(a.equal(b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+    monkeypatch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=60, dev=10, test=12))
     newsroom = tasks.newsroom(0)
     assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
 
