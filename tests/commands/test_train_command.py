@@ -1,12 +1,12 @@
 """`train` from end to end: ten pairs by heart, a file of pairs, stopping and going on."""
 
-import gzip
 import io
 import json
 import re
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.learning.test_training import Clock
 from tfm_lib import pretrained
 from tfm_lib.commands import cli, results, runs, tasks
 from tfm_lib.commands.tasks import pairs_of_file
-from tfm_lib.data.batches import encode_pairs, plan_batches
+from tfm_lib.data.batches import plan_batches
 from tfm_lib.data.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.data.pairs import Pair, Splits
 from tfm_lib.data.vocabulary import Vocabulary
@@ -30,7 +31,6 @@ from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained.summarizer import Summarizer
 from tfm_lib.writing import decoding
 from tfm_lib.writing.copying import CopyingTransformer
-from tfm_lib.writing.decoding import summarize
 from tfm_lib.writing.next_token import Rules
 from tfm_lib.writing.scoring import score
 
@@ -51,13 +51,15 @@ def small_models_in_a_folder_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "pairs_of_file", of_file)
 
 
-def write_pairs(path: Path, number: int) -> Path:
-    rows = [
-        {"article": f"on day {n} the shop sold {n} lamps " * 3, "summary": f"{n} Lamps sold"} for n in range(number)
-    ]
+def write_rows(file: str | Path, pairs: Sequence[tuple[str, str]]) -> Path:
+    path = Path(file)
     path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(dict(zip(Pair._fields, pair, strict=True))) + "\n" for pair in pairs))
     return path
+
+
+def write_pairs(path: Path, number: int) -> Path:
+    return write_rows(path, [(f"on day {n} the shop sold {n} lamps " * 3, f"{n} Lamps sold") for n in range(number)])
 
 
 @pytest.fixture
@@ -87,10 +89,9 @@ def test_ten_pairs_are_learned_by_heart(capsys):
     scores = json.loads((folder / "scores.json").read_text())["training pairs, learned by heart"]["scores"]
     assert scores["model"]["exact"] == 1.0 > scores["most frequent summary"]["exact"]
     assert {path.name for path in folder.iterdir()} == LEFT_BEHIND
-    # What is on the disk can do it too.
-    model, vocabulary, state, _ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
-    pairs = [Pair(*pair) for pair in TEN_PAIRS]
-    assert summarize(model, vocabulary, encode_pairs(pairs, vocabulary, 32, 16), 16) == [p.summary for p in pairs]
+    texts = [best.text for [best] in Summarizer.load().candidates([article for article, _ in TEN_PAIRS])]
+    assert texts == [summary for _, summary in TEN_PAIRS], "what is on the disk can do it too"
+    state = checkpoints.load_checkpoint(folder / "checkpoint.safetensors").state
     assert state.finished and len(state.history.step) <= 40, "seconds, not minutes"
     out = capsys.readouterr().out
     assert TEN_PAIRS[0][1] in out and "The training pairs, learned by heart\n10 pairs" in out
@@ -113,13 +114,6 @@ def test_a_file_of_pairs_from_end_to_end(capsys):
     assert (folder / "scores.txt").read_text() in out
     assert "3/3 steps" in err and "tokens/s" in err
     assert len(checkpoints.History.load(folder / "history.json").loss) == 3
-
-
-def test_dev_and_test_files_beside_the_data_are_used():
-    for name, number in (("train", 30), ("dev", 3), ("test", 4)):
-        write_pairs(Path(f"shops/{name}.jsonl"), number)
-    for data in ("shops", "shops/train.jsonl"):
-        assert len(tasks.choose(None, Path(data)).splits.test) == 4
 
 
 def test_a_stopped_run_goes_on_to_the_very_weights(shop, monkeypatch):
@@ -152,7 +146,7 @@ def test_a_run_stopped_before_its_first_checkpoint_promises_none(shop, monkeypat
         run("--data", shop, "--steps", "1")
 
 
-def test_a_run_goes_on_only_as_it_began(shop):
+def test_a_run_goes_on_only_as_it_began_and_is_replaced_only_where_that_is_asked_for(shop, monkeypatch):
     run("--data", shop, "--steps", "4", "--minutes", "1e-9")
     path = checkpoint_of()
     before = path.read_bytes()
@@ -170,34 +164,17 @@ def test_a_run_goes_on_only_as_it_began(shop):
         with pytest.raises(ValueError, match="no whole checkpoint .*use another copy, or train anew with --replace"):
             run("--data", shop, *options)
     assert trained("--data", shop, "--steps", "4", "--replace").state.finished
-
-
-def test_a_finished_run_is_replaced_only_where_that_is_asked_for(shop, monkeypatch):
-    options = ("--data", shop, "--steps", "1")
-    run(*options)
-    path = checkpoint_of()
-    wanted = path.read_bytes()
-    for by_make, replacing in ((False, "--replace"), (True, "REPLACE=1")):
-        if by_make:
-            monkeypatch.setenv(BY_MAKE, "")
-        with pytest.raises(ValueError, match=rf"^runs.shop-\w+-seed0 holds a finished run: {replacing} trains it anew"):
-            run(*options)
-    assert path.read_bytes() == wanted
-    run(*options, "--replace")
-    assert path.read_bytes() == wanted, "the same run"
+    monkeypatch.setenv(BY_MAKE, "")
+    with pytest.raises(ValueError, match=r"^runs.shop-\w+-seed0 holds a finished run: REPLACE=1 trains it anew"):
+        run("--data", shop, "--steps", "4")
 
 
 @pytest.mark.parametrize("copying", [False, True])
 def test_the_newsroom_has_two_test_sets_and_counts_slots(copying, monkeypatch):
     """Two steps on few stories: what it learns in all of them, the benchmark and the slow test tell."""
     few, newsroom = partial(make_newsroom, train=60, dev=10, test=12), tasks.newsroom
-
-    def of_two_steps(*arguments):
-        task = newsroom(*arguments)
-        return replace(task, recipe=replace(task.recipe, steps=2, warmup_steps=1))
-
     monkeypatch.setattr(tasks, "make_newsroom", few)
-    monkeypatch.setattr(tasks, "newsroom", of_two_steps)
+    monkeypatch.setattr(tasks, "newsroom", lambda *arguments: newsroom(*arguments).of_steps(2))
     run("--task", "newsroom", "--copy", str(int(copying)))
     folder = Path("runs/newsroom-copying-seed0" if copying else "runs/newsroom-seed0")
     model, vocabulary, *_ = checkpoints.load_checkpoint(folder / "checkpoint.safetensors")
@@ -250,33 +227,19 @@ def test_some_words_are_hidden_from_a_newsroom_that_copies_in_training_alone(mon
 
 
 def test_what_ships_is_what_was_trained_in_half_precision(tmp_path, monkeypatch):
-    torch.manual_seed(0)
     vocabulary = Vocabulary.of_words(["flood closes bridge"])
-    model = Transformer(TransformerConfig(vocab_size=len(vocabulary), d_model=8, num_heads=2, d_ff=8))
-    before = [parameter.clone() for parameter in model.parameters()]
-    monkeypatch.setattr(pretrained.newsroom, "SHIPPED", tmp_path / "plain")
-    monkeypatch.setattr(pretrained.newsroom, "COPYING", tmp_path / "copying")
-    assert pretrained.ship(model, vocabulary) == tmp_path / "plain"
-    assert pretrained.ship(CopyingTransformer(model.config), vocabulary) == tmp_path / "copying"
-    loaded, copies = (pretrained.newsroom_model(copying=copying)[0] for copying in (False, True))
-    assert (type(loaded), type(copies)) == (Transformer, CopyingTransformer)
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
-    assert all(p.dtype == torch.float32 for p in loaded.parameters())
-    assert all(torch.equal(p, q.half().float()) for p, q in zip(loaded.parameters(), before, strict=True))
+    config = TransformerConfig(vocab_size=len(vocabulary), d_model=8, num_heads=2, d_ff=8)
+    for kind, name in ((Transformer, "SHIPPED"), (CopyingTransformer, "COPYING")):
+        monkeypatch.setattr(pretrained.newsroom, name, tmp_path / name)
+        model = kind(config)
+        assert pretrained.ship(model, vocabulary) == tmp_path / name
+        loaded, _ = pretrained.newsroom_model(copying=name == "COPYING")
+        assert type(loaded) is kind
+        for p, q in zip(loaded.parameters(), model.parameters(), strict=True):
+            assert p.dtype == q.dtype == torch.float32 and p.equal(q.half().float()), "what was trained stays as it was"
 
 
 # --- minutes, steps
-
-
-class Clock:
-    """Stands in for `time`: each reading is so many seconds after the last one."""
-
-    def __init__(self, seconds: float) -> None:
-        self.now, self.seconds = 0.0, seconds
-
-    def perf_counter(self) -> float:
-        self.now += self.seconds
-        return self.now
 
 
 def test_minutes_become_steps_which_repeat_the_run_bit_for_bit(shop, monkeypatch, capsys):
@@ -303,9 +266,7 @@ def test_a_run_is_not_stopped_where_only_its_steps_are_given(shop, monkeypatch):
 
 
 @pytest.mark.parametrize(("ready", "steps"), [(0.1, 8), (60.0, 6)])
-def test_getting_ready_is_part_of_the_minutes_and_half_of_them_is_left_to_train(
-    ready, steps, shop, monkeypatch, capsys
-):
+def test_getting_ready_is_part_of_the_minutes_and_half_of_them_is_left(ready, steps, shop, monkeypatch, capsys):
     monkeypatch.setattr(training, "time", Clock(0.5))  # 40 steps a second
     monkeypatch.setattr(runs, "time", Clock(ready))
     run("--data", shop, "--minutes", "0.005")
@@ -332,7 +293,8 @@ def test_pairs_that_are_read_often_are_learned_in_another_way(shop, monkeypatch)
     task = tasks.pairs_of_file(Path(shop), 0)
     vocabulary, most = task.vocabulary(), 5 * batches_of(shop)
     vectors = word_vectors(task.training_examples(vocabulary).articles, len(vocabulary), 16, 0)
-    start = runs._new_model(task, vocabulary, vectors, torch.device("cpu")).output.weight
+    begun = runs._Start(task, training, vocabulary, None, torch.device("cpu"))
+    start = begun.model(task, vectors).output.weight
     for steps, dropout, smoothing in ((most - 1, 0.1, 0.0), (most, 0.2, 0.1)):
         model, _, state, _ = trained("--data", shop, "--steps", str(steps), "--replace")
         often = steps == most
@@ -343,6 +305,7 @@ def test_pairs_that_are_read_often_are_learned_in_another_way(shop, monkeypatch)
     assert len(stopped.history.step) == 1
     again = trained("--data", shop, "--resume").model
     assert all(a.equal(b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+    monkeypatch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=60, dev=10, test=12))
     newsroom = tasks.newsroom(0)
     assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
 
@@ -367,28 +330,6 @@ def test_the_steps_that_minimize_risk_are_measured_too(monkeypatch, capsys):
 # --- folders, fields, rules
 
 
-@pytest.mark.parametrize(
-    ("file", "stem"),
-    [
-        ("shop.jsonl", "shop"),
-        (".hidden.jsonl", "hidden"),
-        ("my.data.v1.jsonl", "my.data.v1"),
-        ("Shop.JSONL.GZ", "Shop"),
-        ("my.data.v2/train.jsonl", "my.data.v2"),
-        ("two words.csv", "two words"),
-    ],
-)
-def test_a_run_is_called_by_its_data(file, stem):
-    path = Path(file)
-    write_pairs(path, 9)
-    if file.endswith("csv"):
-        path.write_text("article,summary\n" + "".join(f"the shop sold {n},{n} sold\n" for n in range(9)))
-    elif file.endswith("GZ"):
-        path.write_bytes(gzip.compress(path.read_bytes()))
-    for data in [path, path.parent] if path.name.startswith("train.") else [path]:
-        assert re.fullmatch(rf"{re.escape(stem)}-[0-9a-f]{{6}}-seed3", tasks.choose(None, data, 3).name)
-
-
 @pytest.mark.parametrize("file", ["train.jsonl", "training.jsonl", "train-00000-of-00001.jsonl"])
 def test_the_same_files_are_the_same_run_however_they_are_given(file, tmp_path):
     Path("news").mkdir()
@@ -398,10 +339,7 @@ def test_the_same_files_are_the_same_run_however_they_are_given(file, tmp_path):
 
 
 def test_cut_summaries_are_told_at_the_start_and_the_end_and_whenever_the_model_writes(capsys):
-    rows = [
-        {"article": f"the shop sold {n}", "summary": f"{n} Lamps are sold " * (9 if n % 2 else 5)} for n in range(40)
-    ]
-    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("long.jsonl", [(f"the shop sold {n}", f"{n} Lamps are sold " * (5 + n % 2 * 4)) for n in range(40)])
     run("--data", "long.jsonl", "--steps", "1")
     start, _, end = capsys.readouterr().out.partition("1 steps of 1")
     cut, case = "In training, 32 of 32 summaries are cut after 16 tokens", "no capitals: it writes in lower case."
@@ -414,8 +352,7 @@ def test_cut_summaries_are_told_at_the_start_and_the_end_and_whenever_the_model_
 
 
 def test_the_length_that_is_proposed_keeps_summaries_whole():
-    rows = [{"article": f"the shop sold {n}", "summary": f"lamp {n} " * (90 if n % 9 else 30)} for n in range(40)]
-    Path("long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("long.jsonl", [(f"the shop sold {n}", f"lamp {n} " * (90 if n % 9 else 30)) for n in range(40)])
     told, length = [], None
     for _ in range(2):
         task = pairs_of_file(Path("long.jsonl"), 0, length=length)
@@ -427,12 +364,21 @@ def test_the_length_that_is_proposed_keeps_summaries_whole():
     assert "in lower case" not in told[0] and re.fullmatch(r"long-\d+-\w{6}-seed0", told[1])
 
 
-def test_runs_on_other_pairs_never_share_a_folder():
+def test_a_run_is_called_by_its_data_and_never_shares_a_folder_with_other_pairs():
     names = [tasks.choose("ten_pairs", None).name]
-    for number, file in enumerate(["a/shop.jsonl", "b/shop.jsonl", "ten_pairs.jsonl", "v.1.jsonl", "v.2.jsonl"]):
-        names.append(tasks.choose(None, write_pairs(Path(file), 20 + number)).name)
+    stems = {
+        "a/shop.jsonl": "shop",
+        "b/shop.jsonl": "shop",
+        "ten_pairs.jsonl": "ten_pairs",
+        ".v.1.jsonl": "v.1",
+        "my.data.v2/train.jsonl": "my.data.v2",
+        "two Words.JSONL": "two Words",
+    }
+    for number, (file, stem) in enumerate(stems.items()):
+        names.append(tasks.choose(None, write_pairs(Path(file), 20 + number), 3).name)
+        assert re.fullmatch(rf"{stem}-[0-9a-f]{{6}}-seed3", names[-1])
     assert len(set(names)) == len(names)
-    assert tasks.choose(None, Path("a/shop.jsonl")).name == names[1], "the same pairs find their run again"
+    assert tasks.choose(None, Path("a/shop.jsonl"), 3).name == names[1], "the same pairs find their run again"
 
 
 def test_a_file_may_call_its_fields_otherwise(capsys):
@@ -495,17 +441,14 @@ def test_an_error_of_a_worker_is_marked_unless_it_is_a_bug():
 
 def test_a_broken_file_leaves_no_run():
     Path("shop.jsonl").write_text('{"article": "a"}\n')
-    with pytest.raises(
-        CourseError, match="^shop.jsonl: none of 1 rows is a pair\n  line 1: the field summary is missing"
-    ):
+    with pytest.raises(CourseError, match="^shop.jsonl: none of 1 rows is a pair\n  line 1: the field summary is mis"):
         run("--data", "shop.jsonl")
     assert not Path("runs").exists()
 
 
 def test_an_alphabet_that_lacks_signs_stops_nothing(monkeypatch):
     """As into a file on Windows."""
-    rows = [{"article": f"день {n} ✓", "summary": f"{n} ламп"} for n in range(9)]
-    Path("shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows("shop.jsonl", [(f"день {n} ✓", f"{n} ламп") for n in range(9)])
     monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # this process keeps its own handlers
     monkeypatch.setattr(sys, "argv", ["tfm", "train", "--data", "shop.jsonl", "--steps", "1", "--device", "cpu"])
     shown = io.BytesIO()

@@ -11,8 +11,8 @@ from tfm_lib.pretrained.names import our_config
 from tfm_lib.pretrained.names import theirs as called
 from tfm_lib.pretrained.small import small_config
 from tfm_lib.writing.beam import beam_hypotheses, beam_search
-from tfm_lib.writing.decoding import greedy, token_log_probs
-from tfm_lib.writing.next_token import Rules, next_token_probs
+from tfm_lib.writing.decoding import greedy
+from tfm_lib.writing.next_token import next_token_probs
 
 VOCAB, LONGEST = 40, 16
 DTYPES = (torch.float32, torch.float64)
@@ -76,16 +76,6 @@ def test_greedy_is_theirs(kind, rules):
     assert len(ends) > 2
 
 
-def test_the_start_token_counts_as_written():
-    """BART starts with the end, so that it can't end where no token may come twice."""
-    for seed in range(3):
-        ours, theirs = twins("bart", seed, end_bias=3.0)
-        src = sources(ours)
-        tokens = greedy(ours, src, LONGEST, rules=Rules(no_repeat_ngram_size=1))
-        assert tokens.tolist() == generate(theirs, src, no_repeat_ngram_size=1)[0][:, 1:].tolist()
-        assert all(len({2, *row}) == 1 + LONGEST for row in tokens.tolist())
-
-
 BEAMS = [
     dict(num_beams=4),
     dict(num_beams=4, early_stopping=True, length_penalty=2.0, no_repeat_ngram_size=3, min_new_tokens=8),
@@ -116,13 +106,3 @@ def test_what_sample_draws_from_is_theirs():
         theirs = TemperatureLogitsWarper(temperature)(None, logits)
         theirs = TopPLogitsWarper(top_p)(None, TopKLogitsWarper(top_k)(None, theirs))
         assert torch.allclose(next_token_probs(logits, temperature, top_k, top_p), theirs.softmax(-1), atol=1e-6)
-
-
-def test_a_score_is_the_log_probability_over_the_length():
-    ours, _ = twins("bart", seed=1)
-    src = sources(ours)
-    tokens, scores = beam_hypotheses(ours, src, LONGEST, length_penalty=0.6)
-    for tokens_of_rank, score in zip(tokens.unbind(1), scores.unbind(1), strict=True):
-        log_probs = token_log_probs(ours, src, tokens_of_rank)
-        lengths = (log_probs < 0).sum(1)
-        assert torch.allclose(log_probs.sum(1) / lengths**0.6, score, atol=1e-4)

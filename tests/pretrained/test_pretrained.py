@@ -25,6 +25,7 @@ from transformers import (
     PegasusTokenizer,
 )
 
+from tests.commands.test_train_command import write_pairs
 from tests.nbclaims import cells
 from tfm_lib.commands.cli import run as command
 from tfm_lib.data.batches import encode_pairs, pad_rows
@@ -37,9 +38,9 @@ from tfm_lib.learning.checkpoints import load_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import export, from_pretrained, newsroom_model
 from tfm_lib.pretrained.names import FAMILIES, halves, our_config, reordered, their_config
-from tfm_lib.pretrained.small import publish_small, small_config, small_model, small_writing, write_tokenizer
+from tfm_lib.pretrained.small import small_config, small_model, small_writing, write_tokenizer
 from tfm_lib.writing.beam import beam_search
-from tfm_lib.writing.decoding import greedy, summarize
+from tfm_lib.writing.decoding import greedy
 
 ROOM = make_newsroom(0)
 TEXTS = [story.article for story in ROOM.dev[:400]]
@@ -48,14 +49,6 @@ ODD = [
     "tab\tbed", "line\nbreak", "1,000.50 €", "don't", "\u200bzero", "ÅÄÖ ß ẞ", "Привет, мир!", "مرحبا", "a" * 300,
     "½ ² ™", "“quoted”",
 ]  # fmt: skip
-GREEDY = dict(num_beams=1, length_penalty=1.0, early_stopping=False)
-
-
-def odd_texts() -> list[str]:
-    """A hundred and more texts: odd ones, and news with odd signs among its words."""
-    rng = random.Random(0)
-    mixed = [" ".join(rng.choice([*text.split(), rng.choice(ODD)]) for _ in range(12)) for text in TEXTS[:100]]
-    return ODD + mixed
 
 
 def sentence_pieces(prefix: Path, texts: list[str], **special: int) -> sentencepiece.SentencePieceProcessor:
@@ -102,24 +95,22 @@ def publish(family: str, tokenizer: Path, folder: Path, seed: int = 0):
     """A random model of transformers, saved as it would be published; returns it."""
     theirs = small_model(family, vocab_size(family, tokenizer), seed)
     theirs.save_pretrained(folder)
-    for file in tokenizer.iterdir():
-        shutil.copy(file, folder)
+    shutil.copytree(tokenizer, folder, dirs_exist_ok=True)
     return theirs
 
 
 @each_family
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_the_logits_are_theirs(family, dtype, tolerance, tokenizers, tmp_path):
-    theirs = publish(family, tokenizers[family], tmp_path).to(dtype)
+def test_the_logits_are_theirs(family, tokenizers, tmp_path):
+    theirs = publish(family, tokenizers[family], tmp_path).double()
     ours = from_pretrained(tmp_path)
     src = ours.encode(TEXTS[:5])
     tgt = torch.randint(ours.model.config.vocab_size, (5, 9))
     with torch.inference_mode():
-        mine = ours.model.to(dtype)(src, tgt)
+        mine = ours.model.double()(src, tgt)
         mask = (src != ours.tokenizer.pad_id).long()
         other = theirs(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
     assert other.std() > 0.5 and mask.min() == 0, "loud logits, and padding"
-    assert (mine - other).abs().max() < tolerance * other.abs().max()
+    assert (mine - other).abs().max() < 1e-12 * other.abs().max()
 
 
 def test_the_lessons_table_of_families_says_what_they_are():
@@ -144,33 +135,6 @@ def test_the_lessons_table_of_families_says_what_they_are():
             assert word.casefold() in said[label].casefold(), f"{family}, {label}: {word}, and not {said[label]}"
 
 
-@each_family
-def test_texts_are_theirs(family, tokenizers, tmp_path):
-    ends = set()
-    for seed in (0, 3, 5):  # by 3 Marian's random weights end texts at many lengths, by 5 those of Pegasus
-        theirs = publish(family, tokenizers[family], tmp_path, seed)
-        ours = from_pretrained(tmp_path)
-        src = ours.encode(TEXTS[:10])
-        for changes in ({}, GREEDY):  # as published, and greedily
-            tokens = theirs.generate(src, attention_mask=(src != ours.tokenizer.pad_id).long(), **changes)[:, 1:]
-            assert ours.generate(TEXTS[:10], **changes) == [ours.tokenizer.decode(row) for row in tokens.tolist()]
-            ends |= {row.index(ours.tokenizer.eos_id) for row in tokens.tolist() if ours.tokenizer.eos_id in row}
-    assert len(ends) > 2, f"texts end at many lengths, not at {ends}"
-
-
-@each_family
-def test_a_small_published_folder_is_read_and_written_alike(family, tmp_path):
-    """Those of lesson 12, whose tokenizers are of one kind."""
-    folder = publish_small(family, tmp_path, TEXTS)
-    ours, theirs = from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    texts = [*TEXTS[:3], "A fire.", "Rain fell on Lima."]
-    batch = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-    assert ours.encode(texts).equal(batch.input_ids) and not batch.attention_mask.all()
-    written = theirs.generate(**batch)
-    assert ours.generate(texts) == tokenizer.batch_decode(written, skip_special_tokens=True)
-
-
 def test_a_small_tokenizer_asks_for_texts_enough(tmp_path):
     with pytest.raises(ValueError, match="at most 261 with these texts, got 500; give more of them"):
         write_tokenizer("bart", tmp_path, ["ab"])
@@ -182,10 +146,9 @@ def test_what_the_generation_config_leaves_out_is_left_to_the_defaults_of_transf
     (tmp_path / "generation_config.json").write_text(json.dumps(ids))
     ours = from_pretrained(tmp_path)
     src = ours.encode(TEXTS[:8])
+    theirs, mask = type(theirs).from_pretrained(tmp_path), (src != ours.tokenizer.pad_id).long()
     with pytest.warns(UserWarning, match="model-agnostic default"):
-        written = (
-            type(theirs).from_pretrained(tmp_path).generate(src, attention_mask=(src != ours.tokenizer.pad_id).long())
-        )
+        written = theirs.generate(src, attention_mask=mask)
     assert written.shape[1] == 1 + ours.generation.max_new_tokens == 21
     assert ours.generate(TEXTS[:8]) == [ours.tokenizer.decode(row) for row in written.tolist()]
 
@@ -211,18 +174,12 @@ def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported)
 
 
 def test_what_was_exported_comes_back_bit_by_bit(exported):
-    model, vocabulary = newsroom_model()
-    back = from_pretrained(exported)
-    order = halves(model.config.d_model).argsort()
-    weights = reordered(back.model.state_dict(), order)
+    (model, vocabulary), back = newsroom_model(), from_pretrained(exported)
+    weights = reordered(back.model.state_dict(), halves(model.config.d_model).argsort())
     assert weights.pop("output.bias").eq(0).all(), "which transformers has, and ours had not"
     assert weights.keys() == model.state_dict().keys()
     assert all(weight.equal(weights[name]) for name, weight in model.state_dict().items())
-    texts = [story.article for story in ROOM.test[:20]]
-    assert [back.tokenizer.frame(ids, 72) for ids in back.tokenizer.encode_all(texts)] == vocabulary.encode_all(texts)
-    assert back.generate(texts, max_new_tokens=16) == summarize(
-        model, vocabulary, encode_pairs([Pair(text, "") for text in texts], vocabulary, 72, 16), 16
-    )
+    assert back.encode(TEXTS[:20]).equal(pad_rows(vocabulary.encode_all(TEXTS[:20]), vocabulary.pad_id))
 
 
 @pytest.mark.parametrize("cut", ["words", "byte pairs"])
@@ -234,7 +191,18 @@ def test_names_of_special_tokens_in_a_text_are_text_in_an_exported_tokenizer_too
     assert tokenizer(texts).input_ids == vocabulary.encode_all(texts)
 
 
+def settings(folder: Path, file: str, **changes: object) -> None:
+    """Change what a JSON file of a folder says; None takes a setting out."""
+    path = folder / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({name: value for name, value in (content | changes).items() if value is not None}))
+
+
 BIAS = "model.encoder.layers.0.fc1.bias"
+
+
+def says(**values):
+    return lambda folder: settings(folder, "config.json", **values)
 
 
 def without(name):
@@ -243,10 +211,6 @@ def without(name):
 
 def rewritten(name, text):
     return lambda folder: (folder / name).write_text(text)
-
-
-def says(name="config.json", **values):
-    return lambda folder: (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | values))
 
 
 def weighs(drop="nothing", **add):
@@ -266,6 +230,7 @@ BROKEN = [
     (without("config.json"), "has no config.json, so it holds no published model"),
     (rewritten("config.json", "[]"), "is no JSON object"),
     (says(model_type="bert"), "model_type must be one of bart, marian, pegasus, got 'bert'"),
+    (says(model_type="led"), "a LEDForConditionalGeneration, a BART whose encoder looks through a window: lesson 15"),
     (says(activation_function="tanh"), "activation_function must be one of relu, gelu, silu, swish, got 'tanh'"),
     (says(d_model=None), "the config has no d_model"),
     (says(decoder_attention_heads=2), "encoder and decoder must agree"),
@@ -275,6 +240,7 @@ BROKEN = [
     ),
     (says(tie_word_embeddings=False), "tie_word_embeddings must be True"),
     (without("tokenizer.json"), "has no tokenizer; it needs tokenizer.json"),
+    (lambda folder: (folder / "tokenizer.json").rename(folder / "vocab.txt"), ").save_pretrained("),
     (rewritten("tokenizer.json", "{"), "can't be read as a tokenizer"),
     (without("model.safetensors"), "has no weights; it needs model.safetensors"),
     (cut_short, "are cut short or altered"),
@@ -309,15 +275,14 @@ def test_a_model_that_transformers_does_not_have_is_not_exported(options, messag
 
 
 def test_what_was_pickled_is_read_without_running_it(tokenizers, tmp_path):
-    theirs = publish("marian", tokenizers["marian"], tmp_path)
+    weights = publish("marian", tokenizers["marian"], tmp_path).state_dict()  # of old: every copy, and the sinusoids
     expected = from_pretrained(tmp_path).model.state_dict()
     (tmp_path / "model.safetensors").unlink()
-    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")  # as of old: every copy, and the sinusoids
+    torch.save(weights, tmp_path / "pytorch_model.bin")
     for name, weight in from_pretrained(tmp_path).model.state_dict().items():
         assert weight.equal(expected[name])
-    moved = theirs.state_dict()
-    moved["model.encoder.embed_positions.weight"] = moved["model.encoder.embed_positions.weight"].roll(1, 0)
-    torch.save(moved, tmp_path / "pytorch_model.bin")
+    weights["model.encoder.embed_positions.weight"] = weights["model.encoder.embed_positions.weight"].roll(1, 0)
+    torch.save(weights, tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match="holds other positions than sines and cosines"):
         from_pretrained(tmp_path)
     torch.save({"weight": Trap()}, tmp_path / "pytorch_model.bin")
@@ -345,9 +310,9 @@ def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
     if family == "pegasus":
         named = {i: piece.replace("▁", " ").strip() for piece, i in theirs.get_vocab().items()}
         assert ours.pieces(range(len(ours))) == [named[i] for i in range(len(ours))], "also those that no text has"
-    texts = odd_texts()
-    assert len(texts) > 100
-    for text in texts:
+    rng = random.Random(0)  # news with odd signs among its words
+    mixed = [" ".join(rng.choice([*text.split(), rng.choice(ODD)]) for _ in range(12)) for text in TEXTS[:100]]
+    for text in ODD + mixed:
         if family == "pegasus":  # at outer spaces transformers departs from SentencePiece
             text = text.strip()
         tokens = ours.frame(ours.encode(text), 10**6)
@@ -383,15 +348,6 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
-    path.write_text("\n".join(json.dumps(dict(zip(Pair._fields, pair, strict=True))) for pair in pairs))
-    return path
-
-
-def shop(number: int) -> list[tuple[str, str]]:
-    return [(f"on day {i} the shop sold {i % 7} lamps", f"{i % 7} lamps sold") for i in range(number)]
-
-
 def test_the_shipped_model_is_exported_with_a_card_whose_code_runs(elsewhere, capsys):
     command("export", "--model", "newsroom")
     assert "exported/newsroom opens in transformers" in capsys.readouterr().out
@@ -405,7 +361,7 @@ def test_the_shipped_model_is_exported_with_a_card_whose_code_runs(elsewhere, ca
 
 
 def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
-    data = write_pairs(elsewhere / "shop.jsonl", shop(60))
+    data = write_pairs(elsewhere / "shop.jsonl", 60)
     command("train", "--data", str(data), "--steps", "2", "--copy", "0")
     command("export")
     [folder] = (elsewhere / "exported").iterdir()
@@ -417,16 +373,16 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
     kept = load_checkpoint(run / "checkpoint.safetensors")
     assert kept.state.recipe.peak_rate == pytest.approx(0.05 / 128) and kept.state.finished
     assert type(kept.vocabulary).__name__ == "TokenizerVocabulary" and len(kept.vocabulary) == len(before.tokenizer)
-    moved = [name for name, w in kept.model.state_dict().items() if not w.equal(before.model.state_dict()[name])]
-    assert moved and kept.model.config == before.model.config
+    assert kept.model.config == before.model.config
+    assert any(not w.equal(before.model.state_dict()[name]) for name, w in kept.model.state_dict().items())
     capsys.readouterr()
-    command("write", "--model", str(run), "--text", "on day 3 the shop sold 3 lamps")
+    text = "on day 3 the shop sold 3 lamps"
+    command("write", "--model", str(run), "--text", text)
     wrote = capsys.readouterr().out.strip()
     command("export", "--model", str(run), "--out", "again")
-    settings = dict(max_new_tokens=127, rules=kept.rules)
-    assert from_pretrained("again").generate(["on day 3 the shop sold 3 lamps"], **settings) == [wrote]
+    assert from_pretrained("again").generate([text], max_new_tokens=127, rules=kept.rules) == [wrote]
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("again"), AutoTokenizer.from_pretrained("again")
-    src = tokenizer(["on day 3 the shop sold 3 lamps"], return_tensors="pt")
+    src = tokenizer([text], return_tensors="pt")
     written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)
     assert tokenizer.batch_decode(written, skip_special_tokens=True) == [wrote]
 
@@ -435,23 +391,19 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_a_published_model_is_tuned_with_its_own_tokens(family, tokenizers, elsewhere):
     publish(family, tokenizers[family], elsewhere / "published")
-    data = write_pairs(elsewhere / "shop.jsonl", shop(40))
-    command("train", "--data", str(data), "--steps", "2", "--model", "published")
+    data = write_pairs(elsewhere / "shop.jsonl", 20)
+    command("train", "--data", str(data), "--steps", "1", "--model", "published")
     [run] = (elsewhere / "runs").iterdir()
     kept, before = load_checkpoint(run / "checkpoint.safetensors"), from_pretrained("published")
     assert kept.model.config == before.model.config
-    texts = odd_texts()
-    assert kept.vocabulary.encode_all(texts) == before.tokenizer.encode_all(texts)
+    assert kept.vocabulary.encode_all(ODD) == before.tokenizer.encode_all(ODD)
     pairs = encode_pairs([Pair("the shop " * 99, "lamps")], kept.vocabulary, 64, 63)
     [article], [summary] = pairs.articles, pairs.summaries
     assert len(article) == 64 and article[-1] == kept.vocabulary.eos_id, "cut, and closed all the same"
     assert (summary[0] == 0) == (family == "bart"), "which begins its texts with a token of its own"
     command("export", "--model", str(run), "--out", "out")
-    assert AutoTokenizer.from_pretrained("out")(TEXTS[0]).input_ids == article_of(before, TEXTS[0])
-
-
-def article_of(published, text: str) -> list[int]:
-    return published.tokenizer.frame(published.tokenizer.encode(text), 10**6)
+    cut = before.tokenizer
+    assert AutoTokenizer.from_pretrained("out")(TEXTS[0]).input_ids == cut.frame(cut.encode(TEXTS[0]), 10**6)
 
 
 def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
@@ -461,27 +413,24 @@ def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
         command("export", "--model", "newsroom-copying", "--head", "0")
     with pytest.raises(ValueError, match="newsroom does not copy"):
         command("export", "--model", "newsroom", "--head", "0", "--task", "newsroom")
-    data = write_pairs(elsewhere / "news.jsonl", [(story.article, story.summary) for story in ROOM.test[:99]])
-    command("export", "--model", "newsroom-copying", "--head", "0", "--data", str(data))
+    rows = [{"article": story.article, "summary": story.summary} for story in ROOM.test[:99]]
+    (elsewhere / "news.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    command("export", "--model", "newsroom-copying", "--head", "0", "--data", "news.jsonl")
     out = capsys.readouterr().out
-    left, whole = map(float, re.search(r"in percent: ([\d.]+), with the head ([\d.]+)\.", out).groups())
-    assert left < whole and 98 < whole <= 100
+    without_it, with_it = map(float, re.search(r"in percent: ([\d.]+), with the head ([\d.]+)\.", out).groups())
+    assert without_it < with_it and 98 < with_it <= 100
     folder = elsewhere / "exported/newsroom-copying-without-head"
     assert out.splitlines()[0] in (folder / "README.md").read_text()
     assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is PegasusForConditionalGeneration
 
 
 MEASURE = """
-import json, resource, sys
-import torch
+import resource, sys
 from tfm_lib.pretrained import from_pretrained
 begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-ours = from_pretrained(sys.argv[1])
+model = from_pretrained(sys.argv[1]).model
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-src, tgt = torch.arange(3, 43)[None] * 1000 % 50000, torch.arange(3, 13)[None] * 1000
-with torch.inference_mode():
-    torch.save(ours.model(src, tgt), sys.argv[2])
-print(json.dumps({"kilobytes": peak - begin, "parameters": sum(p.numel() for p in ours.model.parameters())}))
+print(peak - begin, sum(p.numel() for p in model.parameters()))
 """
 
 
@@ -491,24 +440,17 @@ def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp
     """bart-large-cnn's shape, with random weights."""
     sizes = dict(vocab_size=50264, d_model=1024, max_position_embeddings=1024, encoder_layers=12, decoder_layers=12)
     sizes |= dict(encoder_attention_heads=16, decoder_attention_heads=16, encoder_ffn_dim=4096, decoder_ffn_dim=4096)
-    torch.manual_seed(0)
-    theirs = BartForConditionalGeneration(BartConfig(**small_config("bart") | sizes)).eval()
+    theirs = BartForConditionalGeneration(BartConfig(**small_config("bart") | sizes))
     theirs.generation_config = GenerationConfig(**small_writing("bart"))
     theirs.save_pretrained(tmp_path)
-    for file in tokenizers["bart"].iterdir():
-        shutil.copy(file, tmp_path)
-    src, tgt = torch.arange(3, 43)[None] * 1000 % 50000, torch.arange(3, 13)[None] * 1000
-    with torch.inference_mode():
-        expected = theirs(input_ids=src, decoder_input_ids=tgt).logits
     del theirs
-    out = tmp_path / "logits.pt"
-    done = subprocess.run([sys.executable, "-c", MEASURE, str(tmp_path), str(out)], capture_output=True, text=True)
+    shutil.copytree(tokenizers["bart"], tmp_path, dirs_exist_ok=True)
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    measured, size = json.loads(done.stdout), (tmp_path / "model.safetensors").stat().st_size
+    kilobytes, parameters = map(int, done.stdout.split())
+    assert parameters == 406_290_432 + 50_264, "theirs, and the bias on the logits, which is a buffer there"
     scale = 1 if sys.platform == "darwin" else 1024
-    assert measured["parameters"] == 406_290_432 + 50_264, "theirs, and the bias on the logits, which is a buffer there"
-    assert measured["kilobytes"] * scale < 1.15 * size
-    assert (torch.load(out) - expected).abs().max() < 1e-5 * expected.abs().max()
+    assert kilobytes * scale < 1.15 * (tmp_path / "model.safetensors").stat().st_size
 
 
 def test_what_was_fetched_once_is_found_without_a_network(tokenizers, tmp_path, monkeypatch):
@@ -527,26 +469,23 @@ def test_what_was_fetched_once_is_found_without_a_network(tokenizers, tmp_path, 
         from_pretrained("no such/name/at all")
 
 
-PUBLISHED = {
-    "sshleifer/distilbart-cnn-12-6": "PG&E scheduled the blackouts in response to forecasts for high winds amid dry "
-    "conditions. The aim is to reduce the risk of wildfires. Nearly 800 thousand customers were to be affected.",
-    "facebook/bart-large-cnn": "The tower is 324 metres tall, about the same height as an 81-storey building, and the "
-    "tallest structure in Paris. Its base is square, measuring 125 metres on each side.",
-    "Helsinki-NLP/opus-mt-en-de": "The flames reached the harbor on Monday, and nobody was hurt.",
-    "google/pegasus-xsum": "The storm tore the roof off a school in Lima on Monday. Nobody was hurt, the mayor said.",
-}
-
-
 @pytest.mark.network
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sshleifer/distilbart-cnn-12-6",
+        "facebook/bart-large-cnn",
+        "Helsinki-NLP/opus-mt-en-de",
+        "google/pegasus-xsum",
+    ],
+)
 def test_a_published_model_writes_what_it_writes_in_transformers(name):
-    text = PUBLISHED[name]
     ours = from_pretrained(name)
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(name).eval().float(), AutoTokenizer.from_pretrained(name)
-    src = tokenizer([text], return_tensors="pt")
-    assert ours.encode([text]).equal(src.input_ids)
+    src = tokenizer(TEXTS[:1], return_tensors="pt")
+    assert ours.encode(TEXTS[:1]).equal(src.input_ids)
     written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)
-    assert ours.generate([text]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]
+    assert ours.generate(TEXTS[:1]) == [tokenizer.decode(written[0], skip_special_tokens=True).strip()]
 
 
 def test_export_replaces_an_export_and_no_folder_of_others(tmp_path):

@@ -70,9 +70,9 @@ def differing(name: str, pairs: list[list[str]]) -> list[str]:
 
 
 @each_way
-def test_thirty_sentences_become_what_the_engine_makes_of_them(name):
-    pairs = RECORD[name][::14] + RECORD[name][-1:]
-    assert len(pairs) == 30 and differing(name, pairs) == []
+def test_fifteen_sentences_become_what_the_engine_makes_of_them(name):
+    pairs = RECORD[name][::28]
+    assert len(pairs) == 15 and differing(name, pairs) == []
 
 
 @pytest.mark.slow
@@ -90,22 +90,19 @@ def test_the_readmes_first_command_writes_what_the_readme_says():
 
 @each_way
 def test_without_the_shortlist_a_sentence_becomes_the_same_alone_and_among_others(name):
-    ours, sources = translator(name), [source for source, _ in RECORD[name][:8]]
+    ours, sources = translator(name), [source for source, _ in RECORD[name][:4]]
     alone = [ours.written(ours.model, ours.encode([source]), ours.generation)[0] for source in sources]
     assert ours.written(ours.model, ours.encode(sources), ours.generation) == alone
 
 
 def test_beams_are_those_of_a_plain_search_and_candidates_have_their_probability():
-    ours = translator("firefox/en-pt")
-    for source, _ in RECORD["firefox/en-pt"][1:3]:
-        src = ours.encode([source])
-        model, longest = ours.shortened(src)
-        found = beam_search(model, src, longest, num_beams=2)
-        assert found[0].tolist() == plain_beam_search(model, src[0], longest, num_beams=2)[0][1]
-        assert ours.generate([source], num_beams=2) == [ours.tokenizer.decode(found[0].tolist())]
-        assert (
-            token_log_probs(model, src, found).isfinite().all() and next_token_probs(model(src, found)).isfinite().all()
-        )
+    ours, [source, _] = translator("firefox/en-pt"), RECORD["firefox/en-pt"][1]
+    src = ours.encode([source])
+    model, longest = ours.shortened(src)
+    found = beam_search(model, src, longest, num_beams=2)
+    assert found[0].tolist() == plain_beam_search(model, src[0], longest, num_beams=2)[0][1]
+    assert ours.generate([source], num_beams=2) == [ours.tokenizer.decode(found[0].tolist())]
+    assert all(p.isfinite().all() for p in (token_log_probs(model, src, found), next_token_probs(model(src, found))))
 
 
 def test_the_package_is_read_and_never_imported():
@@ -150,40 +147,22 @@ def test_what_a_mask_hides_from_the_ssru_might_as_well_not_be_there():
 
 def marian(items: dict[str, tuple[int, tuple[int, ...], bytes]]) -> bytes:
     """A Marian binary, version 1, of items by type, shape and content."""
-    names = [name.encode() + b"\0" for name in items]
-    heads = [
-        (len(n), kind, len(shape), len(data)) for n, (kind, shape, data) in zip(names, items.values(), strict=True)
-    ]
-    head = struct.pack("<2Q", 1, len(items)) + b"".join(struct.pack("<4Q", *numbers) for numbers in heads)
-    head += b"".join(names) + b"".join(struct.pack(f"<{len(s)}i", *s) for _, s, _ in items.values())
+    head = struct.pack("<2Q", 1, len(items))
+    head += b"".join(struct.pack("<4Q", len(n) + 1, kind, len(s), len(d)) for n, (kind, s, d) in items.items())
+    head += b"".join(name.encode() + b"\0" for name in items)
+    head += b"".join(struct.pack(f"<{len(s)}i", *s) for _, s, _ in items.values())
     padding = -(len(head) + 8) % 256
     return head + struct.pack("<Q", padding) + bytes(padding) + b"".join(data for *_, data in items.values())
 
 
-def int8(*numbers: int) -> bytes:
-    return struct.pack(f"<{len(numbers)}b", *numbers) + struct.pack("<f", 2.0) + bytes(246)
-
-
-ITEMS = {
-    "Wemb": (0x4101, (2, 3), int8(2, 4, 6, 8, 10, 12)),
-    "decoder_l1_rnn_W": (0x4101, (2, 3), int8(2, 4, 6, 8, 10, 12)),
-    "decoder_l1_rnn_W_QuantMultA": (0x404, (1, 1), bytes(256)),
-    "decoder_l1_rnn_bf": (0x404, (1, 2), struct.pack("<2f", 0.5, -1.5) + bytes(248)),
-    "special:model.yml": (0x101, (24,), b"dec-cell: ssru\ntype: x\n\0"),
-}
+ROUNDED = (0x4101, (2, 3), struct.pack("<6b", 2, 4, 6, 8, 10, 12) + struct.pack("<f", 2.0) + bytes(246))
+WHOLE = marian({"Wemb": ROUNDED, "decoder_l1_rnn_W": ROUNDED, "special:model.yml": (0x101, (9,), b"type: x\n\0")})
 
 
 def test_a_marian_binary_by_hand():
-    tensors, settings = read_items(marian(ITEMS), "file")
-    assert settings == {"dec-cell": "ssru", "type": "x"}
-    assert {name: tensor.tolist() for name, tensor in tensors.items()} == {
-        "Wemb": [[1, 2, 3], [4, 5, 6]],
-        "decoder_l1_rnn_W": [[1, 2], [3, 4], [5, 6]],  # the same bytes, (out, in)
-        "decoder_l1_rnn_bf": [[0.5, -1.5]],
-    }
-
-
-WHOLE = marian(ITEMS)
+    tensors, settings = read_items(WHOLE, "file")
+    assert settings == {"type": "x"} and tensors["Wemb"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert tensors["decoder_l1_rnn_W"].tolist() == [[1, 2], [3, 4], [5, 6]], "the same bytes, (out, in)"
 
 
 @pytest.mark.parametrize(
@@ -217,9 +196,7 @@ def test_a_shortlist_by_hand():
 
 # --- what is refused
 
-SMALL = {
-    "d_model": 8, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 2
-}  # fmt: skip
+SMALL = dict(d_model=8, num_heads=2, d_ff=16, num_encoder_layers=1, num_decoder_layers=2)
 YML = firefox.ARCHITECTURE | {theirs: str(SMALL[ours]) for ours, theirs in firefox.SIZES.items()}
 
 
@@ -241,19 +218,17 @@ def test_a_small_model_is_built_and_writes_every_token_but_the_start():
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("settings", "message"),
     [
-        ({"dec-cell": "gru"}, "file: dec-cell must be ssru in model.yml, got gru"),
-        ({"type": "amun"}, "file: type must be transformer"),
-        ({"dim-emb": "wide"}, "model.yml gives no sizes that a model can have"),
-        ({"transformer-heads": "3"}, "num_heads must divide d_model"),
+        ({}, "type must be transformer in model.yml, got nothing"),
+        (YML | {"dec-cell": "gru"}, "file: dec-cell must be ssru in model.yml, got gru"),
+        (YML | {"dim-emb": "wide"}, "model.yml gives no sizes that a model can have"),
+        (YML | {"transformer-heads": "3"}, "num_heads must divide d_model"),
     ],
 )
-def test_another_architecture_is_refused(changed, message):
+def test_another_architecture_is_refused(settings, message):
     with pytest.raises(CourseError, match=message):
-        firefox.our_config(YML | changed, 9, "file")
-    with pytest.raises(CourseError, match="type must be transformer in model.yml, got nothing"):
-        firefox.our_config({}, 9, "file")
+        firefox.our_config(settings, 9, "file")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,6 @@ def test_a_module_reads_on_one_or_two_screens(path):
 LONG_FUNCTIONS = {
     ("examine", "checkup"): "what it takes and gives back is told at length",
     ("write", "write"): "its options, and what is said about a text",
-    ("card", "card"): "a page of text",
 }
 
 

@@ -1,15 +1,11 @@
 """Beam search over the cache finds what the plain one finds: one source at a time, the whole model for each token."""
 
-from itertools import product
-
 import pytest
 import torch
 
 from tests.model.test_model import random_ids, small
 from tests.writing.plain_beam import plain_beam_search
-from tests.writing.test_decoding import lively, ragged, with_output_bias
-from tfm_lib.data.newsroom import make_newsroom
-from tfm_lib.pretrained import newsroom_model
+from tests.writing.test_decoding import counted, lively, ragged
 from tfm_lib.writing.beam import BeamWriter, beam_hypotheses, beam_search
 from tfm_lib.writing.beam import search as search_over_logits
 from tfm_lib.writing.decoding import Writer, greedy, token_log_probs
@@ -60,28 +56,6 @@ def test_every_beam_is_the_plain_one_on_ragged_batches(ids, settings):
     assert len(lengths) > 2
 
 
-def test_every_beam_of_a_trained_model_is_the_plain_one():
-    model, vocabulary = newsroom_model()
-    for story in make_newsroom(train=1, dev=1, test=2).unseen_names:
-        assert_plain(model, torch.tensor([vocabulary.encode(story.article)]), 16)
-
-
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
-def test_a_beam_as_wide_as_everything_finds_the_best_text_of_all(length_penalty):
-    model = small(vocab_size=4, eos_id=3, start_id=1, tied=False).double().eval()
-    src = random_ids(2, 3, low=1, high=3)
-    texts = [list(text) for length in (1, 2, 3) for text in product(range(4), repeat=length)]
-    texts = [text for text in texts if 3 not in text[:-1] and (text[-1] == 3 or len(text) == 3)]
-    tokens, scores = beam_hypotheses(model, src, 3, num_beams=64, length_penalty=length_penalty)
-    for i, row in enumerate(src):
-        totals = [token_log_probs(model, row[None], torch.tensor([text])).sum().item() for text in texts]
-        every = sorted(((p / len(text) ** length_penalty, text) for p, text in zip(totals, texts, strict=True)))[::-1]
-        found = to_lists(tokens[i], scores[i], model.config)
-        assert [text for _, text in found] == [text for _, text in every] and len(found) == 40
-        assert [score for score, _ in found] == pytest.approx([score for score, _ in every])
-        assert tokens[i, 40:].unique().tolist() == [0]  # the slots for which there is no text
-
-
 def test_rows_that_follow_their_caches_find_the_same_as_beams_side_by_side():
     """The way of lesson 09 before its improvement."""
     for seed in range(4):
@@ -99,26 +73,18 @@ def test_one_beam_that_stops_at_the_first_end_is_greedy():
 
 def test_the_source_is_encoded_and_projected_once_and_nothing_that_the_caches_hold_is_ever_moved():
     """Where no source leaves the batch, each buffer keeps its place, and what was written into it."""
-    model, calls, projected, caches = with_output_bias(29, -100.0, eos_id=29), [], [], []
-    model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
-    model.decoder.register_forward_pre_hook(lambda _, args: calls.append(tuple(args[0].shape)))
-    key_proj = model.decoder.layers[0].cross_attention.key_proj
-    key_proj.register_forward_hook(lambda m, args, out: projected.append(out.shape[:2].numel()))
+    (model, calls), caches = counted(), []
     writer = BeamWriter(model, random_ids(2, 5), 6, None, num_beams=3)
     model.decoder.register_forward_hook(
         lambda *_: caches.append([cache.all()[0] for pair in writer.cache.layers for cache in pair])
     )
     search_over_logits(writer, 6, num_beams=3)
-    assert calls == ["encoder", (2, 1)] + [(2, 3)] * 5 and projected == [2 * 5]
+    assert calls == ["encoder", (2, 1), "keys of 10"] + [(2, 3)] * 5
     assert [keys[0].shape[2] for keys in caches] == [1, 4, 7, 10, 13, 16]
     for keys in caches:
         assert keys[1].shape[2] == 5
         for before, last in zip(keys, caches[-1], strict=True):
             assert before.data_ptr() == last.data_ptr() and torch.equal(before, last[:, :, : before.shape[2]])
-
-
-def test_the_search_stops_when_every_source_is_done():
-    assert beam_search(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3
 
 
 def test_the_search_is_as_in_eval_and_keeps_the_mode():

@@ -187,7 +187,7 @@ def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_co
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
 def test_it_is_written_with_as_without_the_cache(settings):
-    for seed in range(3):
+    for seed in range(2):
         model, src = lively_copying(seed), ragged(seed=seed)
         assert torch.equal(greedy(model, src, 8), plain_greedy(model, src, 8))
         assert_plain(model, src, 8, **settings)
@@ -273,30 +273,12 @@ def test_hidden_words_get_slots_in_their_order_with_those_that_are_unknown():
     assert hide_words(examples, KNOWN, 0.5, seed=1) == hide_words(examples, KNOWN, 0.5, seed=1) != examples
 
 
-def test_about_the_share_is_hidden_and_summaries_keep_their_words():
-    vocabulary = Vocabulary.of_words([" ".join(f"w{n}" for n in range(200))], slots=16)
-    texts = [" ".join(f"w{(7 * n + k) % 200}" for k in range(30)) for n in range(300)]
-    examples = encode_pairs([Pair(text, text[:20]) for text in texts], vocabulary, 30, 10)
-    hidden = hide_words(examples, vocabulary, 0.2)
-    assert 0.19 < sum(map(len, hidden.words)) / (300 * 30) < 0.21
-    for pair, ids, names in zip(examples.summaries, hidden.summaries, hidden.words, strict=True):
-        assert vocabulary.decode(ids, names) == vocabulary.decode(pair)
-    assert hidden.words != hide_words(examples, vocabulary, 0.2, seed=1).words
-
-
 def test_only_rare_words_are_hidden():
     vocabulary = Vocabulary.of_words(["in oslo lima rome bonn"], slots=4)
     pairs = [Pair(f"in {place}", place) for place in ("oslo", "lima", "rome", "rome")]
     examples = encode_pairs(pairs, vocabulary, 9, 9)
     assert hide_words(examples, vocabulary, 1.0, rare=0.25).words == [["oslo"], ["lima"], [], []]
     assert hide_words(examples, vocabulary, 1.0, rare=0.5).words == [["oslo"], ["lima"], ["rome"], ["rome"]]
-
-
-def test_the_data_of_a_run_are_its_ids():
-    """A run of before the slots goes on: what it is known by has not changed."""
-    assert repr(Examples([[4]], [[5]], 0, 0)) == (
-        "Examples(articles=[[4]], summaries=[[5]], cut_articles=0, cut_summaries=0, pad_id=0, start_id=1, eos_id=2)"
-    )
 
 
 TOY = dict(vocab_size=len(KNOWN), max_length=20, d_model=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
@@ -333,11 +315,10 @@ def test_names_that_were_never_seen_are_written(learned):
 
 def test_a_checkpoint_knows_that_its_model_copies(tmp_path):
     model = copying(**TOY)
-    checkpoints.save_checkpoint(tmp_path / "a", model, KNOWN)
-    loaded = checkpoints.load_checkpoint(tmp_path / "a")
-    assert type(loaded.model) is CopyingTransformer and same_weights(loaded.model, model)
-    assert loaded.vocabulary.slots == KNOWN.slots
-    checkpoints.save_checkpoint(tmp_path / "b", Transformer(model.config), KNOWN)
-    assert type(checkpoints.load_checkpoint(tmp_path / "b").model) is Transformer
+    for kept, file in ((Transformer(model.config), "b"), (model, "a")):
+        checkpoints.save_checkpoint(tmp_path / file, kept, KNOWN)
+        loaded = checkpoints.load_checkpoint(tmp_path / file)
+        assert type(loaded.model) is type(kept) and same_weights(loaded.model, kept)
+        assert loaded.vocabulary.slots == KNOWN.slots
     with pytest.raises(ValueError, match="only the model has pointer.gate.bias"):
         checkpoints.load_checkpoint(tmp_path / "b", build=CopyingTransformer)

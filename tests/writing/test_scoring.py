@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -155,9 +154,6 @@ def test_one_table_of_the_model_beside_the_baselines():
     assert list(table.scores) == ["model", "first 3 words", "most frequent summary", "nearest training article"]
     assert table.scores["model"] == score(["a late storm", "team"], ["a late storm", "Team Wins final"])
     assert table.scores["nearest training article"].exact == 0.5
-    for frozen, name in ((table, "pairs"), (table.scores["model"], "exact")):
-        with pytest.raises(FrozenInstanceError):
-            setattr(frozen, name, 1)
     lines = str(table).splitlines()
     assert lines[0].split() == ["2", "pairs", "ROUGE-1", "ROUGE-2", "ROUGE-L", "exact"]
     assert len({len(line) for line in lines}) == 1, "the columns are aligned"
@@ -170,12 +166,9 @@ def test_one_table_of_the_model_beside_the_baselines():
 def test_baselines_made_once_serve_every_test_set(monkeypatch):
     made = Baselines(TRAIN, DEV)
     assert made.most_frequent == "storm closes harbor" == Baselines(TRAIN[:2], DEV).most_frequent, "of equals the first"
-    for test in (TEST, TRAIN):
-        splits, texts = Splits(TRAIN, DEV, test), ["a late storm"] * len(test)
-        fresh = evaluate(texts, splits)
-        with monkeypatch.context() as patch:
-            patch.setattr("tfm_lib.writing.scoring.choose_k", None)
-            assert evaluate(texts, splits, baselines=made) == fresh
+    fresh = evaluate(["a late storm"] * 2, SPLITS)
+    monkeypatch.setattr("tfm_lib.writing.scoring.choose_k", None)
+    assert evaluate(["a late storm"] * 2, SPLITS, baselines=made) == fresh
 
 
 def test_the_table_of_stories_has_their_slots():
@@ -201,12 +194,6 @@ def test_one_tokenizer_for_a_whole_table_which_says_so():
     assert table.to_dict()["rouge counts"] == "Unicode words, characters where a script has no blanks"
 
 
-@pytest.mark.parametrize("options", [{}, {"progress": True}])
-def test_progress_is_shown_only_where_it_is_asked_for(options, capsys):
-    evaluate(["a", "b"], SPLITS, **options)
-    assert ("scoring" in capsys.readouterr().err) == bool(options)
-
-
 def test_there_is_one_summary_for_each_reference_and_story():
     for scorer in (score, slot_accuracy):
         for texts, references in ((["a"], ["a", "b"]), ([], [])):
@@ -224,9 +211,6 @@ def test_summaries_stand_in_the_order_of_their_articles():
     model.encoder.register_forward_pre_hook(lambda module, args: widths.append(tuple(args[0].shape)))
     assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone
     assert [rows for rows, _ in widths] == [2, 2, 1] and widths == sorted(widths, key=lambda shape: shape[1])
-    widths.clear()
-    summarize(model, vocabulary, encode_pairs([*TRAIN, *TEST] * 13, vocabulary, 20, 20), 1)
-    assert [rows for rows, _ in widths] == [64, 1]
 
 
 def test_a_lead_is_the_mean_difference_and_its_interval_that_of_drawn_pairs():
@@ -251,10 +235,9 @@ CHINESE = [
 def test_baselines_of_a_script_without_blanks_are_no_whole_articles():
     """Every article was one word: the first word was all of it, and every article's nearest one the first."""
     base = Baselines(CHINESE, CHINESE)
-    texts = base.summarize([pair.article.replace("。", "、") for pair in CHINESE])
-    assert 1 < base.k < 20 and [len(text) for text in texts[f"first {base.k} words"]] != [
-        len(p.article) for p in CHINESE
-    ]
+    articles = [pair.article.replace("。", "、") for pair in CHINESE]
+    texts = base.summarize(articles)
+    assert 1 < base.k < 20 and texts[f"first {base.k} words"] != articles
     assert texts["nearest training article"] == [pair.summary for pair in CHINESE]
 
 

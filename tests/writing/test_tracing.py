@@ -1,7 +1,5 @@
 """What the traces show is what the model computed."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 import torch
 
@@ -53,8 +51,6 @@ def test_shapes_are_written_in_the_order_of_the_calls_and_no_hook_stays():
     assert rows["decoder.layers.1"][1:3] == ("(2, 4, 16) (2, 6, 16)", "(2, 4, 16)")
     assert rows["output"][2] == "(2, 4, 30)"
     assert "encoder.embedding.dropout" not in rows
-    with pytest.raises(FrozenInstanceError):
-        trace.rows = []
     lines = str(trace).splitlines()
     assert lines[0].split() == ["module", "class", "in", "out", "parameters"]
     assert len({line.index(kind) for line, (_, kind, *_) in zip(lines[1:], trace.rows, strict=True)}) == 1, "aligned"

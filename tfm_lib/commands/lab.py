@@ -39,11 +39,11 @@ LEFT = re.compile(r"<summary>\s*Solution.*", re.IGNORECASE)  # what `SOLUTION` d
 def add_lessons(target: Path, source: Path = FOLDER) -> list[str]:
     """Copy into `target` the lessons of `source` that it does not have yet, and return their names.
 
-    A file that is there is a learner's work: it is never overwritten.
+    A file that is there is a learner's work: it is never overwritten. So an interruption must leave no half of one.
     """
     new = [lesson for lesson in sorted(source.glob("*.ipynb")) if not (target / lesson.name).exists()]
     for lesson in new:
-        _copy(lesson, target / lesson.name)
+        write_whole(target / lesson.name, as_file(learners_copy(lesson)))
     return [lesson.stem for lesson in new]
 
 
@@ -67,7 +67,7 @@ def reset_lesson(lesson: str, target: Path = MY_LESSONS, source: Path = FOLDER) 
     if copy.exists():
         names = (target / f"{name}_kept_{count}.ipynb" for count in range(1, sys.maxsize))
         old = copy.rename(next(path for path in names if not path.exists()))
-    _copy(source / copy.name, copy)
+    write_whole(copy, as_file(learners_copy(source / copy.name)))
     return copy, old
 
 
@@ -93,11 +93,6 @@ def without_solutions(source: Path, target: Path) -> int:
                 removed += count
         (target / lesson.name).write_bytes(as_file(book))
     return removed
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy so that an interruption leaves no half lesson, which would never be replaced."""
-    write_whole(target, as_file(learners_copy(source)))
 
 
 def lab(

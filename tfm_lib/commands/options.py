@@ -17,10 +17,9 @@ def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
     """Reads a whole number within these bounds."""
 
     def number(value: object) -> int:
-        text = str(value)
-        if not (text.isdecimal() and least <= int(text) <= most):
-            raise BadParameter(f"wants a whole number from {least} on, got {text}")
-        return int(text)
+        if not (str(value).isdecimal() and least <= int(str(value)) <= most):
+            raise BadParameter(f"wants a whole number from {least} on, got {value}")
+        return int(str(value))
 
     return number
 

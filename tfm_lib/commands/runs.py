@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +52,8 @@ def run(
     with team.joined(device):
         if previous and previous.state:
             state, limit = previous.state, math.inf if minutes is None else minutes
-            model, recipe = _learns(previous.model, state.recipe), state.recipe
+            model, recipe = previous.model, state.recipe
+            model.output.weight.requires_grad_(not recipe.fixed_embeddings)
         else:
             state, start = None, _Start(task, team, vocabulary, examples, device)
             model, recipe, limit = start.begin(minutes, began)
@@ -119,8 +119,24 @@ class _Start:
         return max(OFTEN * batches, round(1 / ((1 - RISK) / usual + RISK / risky)))
 
     def model(self, task: Task, vectors: Tensor | None) -> Transformer:
-        """The model with which every run of this task, word vectors and seed begins."""
-        return _learns(_new_model(task, self.vocabulary, vectors, self.device), task.recipe)
+        """The model with which every run of this task, word vectors and seed begins.
+
+        Its embeddings, which are the weights of its output too, learn only if the recipe lets them.
+        """
+        training.set_seed(task.recipe.seed)
+        if task.start.published is not None:
+            model = task.start.published()
+        else:
+            length, vocabulary = max(task.max_article, task.max_summary + 1), self.vocabulary
+            ids = {name: getattr(vocabulary, name) for name in ("pad_id", "start_id", "eos_id")}
+            config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.start.sizes)
+            model = CopyingTransformer(config) if task.start.copying else Transformer(config)
+            if vectors is not None:
+                begin_with(model, vectors)
+            if isinstance(model, CopyingTransformer):
+                model.start_alike(vocabulary.slots)
+        model.output.weight.requires_grad_(not task.recipe.fixed_embeddings)
+        return model.to(self.device)
 
 
 def _previous(task: Task, path: Path, device: torch.device, resume: bool, replace: bool) -> Checkpoint | None:
@@ -132,9 +148,7 @@ def _previous(task: Task, path: Path, device: torch.device, resume: bool, replac
         state = _load(path, device).state
         if state is not None and not state.finished:
             raise CourseError(f"{folder} holds an unfinished run: {resuming} goes on, {replacing} begins it anew")
-        raise CourseError(
-            f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename the folder first"
-        )
+        raise CourseError(f"{folder} holds a finished run: {replacing} trains it anew; to keep it, rename it first")
     if not path.exists():
         similar = sorted(folder.parent.glob(f"{escape(task.name.rsplit('-', 2)[0])}-*/{path.name}"))
         hint = f" (but {', '.join(map(str, similar))}, of other data or another seed)" if similar else ""
@@ -142,8 +156,7 @@ def _previous(task: Task, path: Path, device: torch.device, resume: bool, replac
     previous = _load(path, device)
     if previous.state is None:
         raise CourseError(f"{path} has no run to go on with; {replacing} trains it anew")
-    wanted, steps = task.recipe.steps, previous.state.recipe.steps
-    if not task.measured and wanted != steps:
+    if not task.measured and (wanted := task.recipe.steps) != (steps := previous.state.recipe.steps):
         raise CourseError(f"{path} is a run of {steps} steps, not of {wanted}; go on without {option('steps', wanted)}")
     return previous
 
@@ -153,25 +166,3 @@ def _load(path: Path, device: torch.device) -> Checkpoint:
         return checkpoints.load_checkpoint(path, device)
     except ValueError as error:
         raise CourseError(f"{error}, or train anew with {option('replace')}") from error
-
-
-def _new_model(task: Task, vocabulary: Vocabulary, vectors: Tensor | None, device: torch.device) -> Transformer:
-    """The model with which every run of this task, word vectors and seed begins."""
-    training.set_seed(task.recipe.seed)
-    if task.start.published is not None:
-        return task.start.published().to(device)
-    length = max(task.max_article, task.max_summary + 1)
-    ids: dict[str, Any] = {"pad_id": vocabulary.pad_id, "start_id": vocabulary.start_id, "eos_id": vocabulary.eos_id}
-    config = TransformerConfig(vocab_size=len(vocabulary), max_length=length, **ids, **task.start.sizes)
-    model = CopyingTransformer(config) if task.start.copying else Transformer(config)
-    if vectors is not None:
-        begin_with(model, vectors)
-    if isinstance(model, CopyingTransformer):
-        model.start_alike(vocabulary.slots)
-    return model.to(device)
-
-
-def _learns(model: Transformer, recipe: Recipe) -> Transformer:
-    """The same model; its embeddings, which are the weights of its output too, learn only if the recipe lets them."""
-    model.output.weight.requires_grad_(not recipe.fixed_embeddings)
-    return model

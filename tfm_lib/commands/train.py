@@ -25,9 +25,7 @@ Published = Annotated[str | None, Option(help="to go on with, a folder or a name
 
 def train(
     task: Name = None,
-    data: Annotated[
-        Path | None, Option(parser=expanded, help="JSON, CSV, TSV or Parquet, also as .gz, or a folder")
-    ] = None,
+    data: Annotated[Path | None, Option(parser=expanded, help="JSON, CSV, TSV or Parquet, .gz too; a folder")] = None,
     fields: Fields = None,
     skip: Annotated[bool, Option("--skip", help="leave out rows of the file that are no pairs")] = False,
     minutes: Minutes = None,

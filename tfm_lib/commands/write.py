@@ -48,7 +48,8 @@ def write(
         sys.stdout.reconfigure(encoding="utf-8")  # as the texts are read
     typed = name == "standard input" and sys.stdin.isatty()  # who types waits for an answer
     texts = ((place, _read(summarizer, text)) for place, text in texts)
-    number, failed, texts = 0, False, texts if typed else _examined(name, texts)
+    number, failed = 0, False
+    texts = texts if typed else _examined(name, texts)
     try:
         for number, place, line, candidates in _answers(summarizer, texts, 1 if typed else ROWS, count, beams):
             where, first = (f"{name}, {place}", [str(number)]) if place else (name, [])

@@ -1,20 +1,12 @@
 """Models that were trained before: those that ship, other people's in our class, and ours in other people's library."""
 
-from tfm_lib.pretrained.card import card
-from tfm_lib.pretrained.exporting import export, without_head
-from tfm_lib.pretrained.generation import Generation
-from tfm_lib.pretrained.loading import Pretrained, from_pretrained
-from tfm_lib.pretrained.newsroom import COPYING, SHIPPED, newsroom_model, ship
-
-__all__ = [
-    "COPYING",
-    "SHIPPED",
-    "Generation",
-    "Pretrained",
-    "card",
-    "export",
-    "from_pretrained",
-    "newsroom_model",
-    "ship",
-    "without_head",
-]
+from tfm_lib.pretrained.card import card as card
+from tfm_lib.pretrained.exporting import export as export
+from tfm_lib.pretrained.exporting import without_head as without_head
+from tfm_lib.pretrained.generation import Generation as Generation
+from tfm_lib.pretrained.loading import Pretrained as Pretrained
+from tfm_lib.pretrained.loading import from_pretrained as from_pretrained
+from tfm_lib.pretrained.newsroom import COPYING as COPYING
+from tfm_lib.pretrained.newsroom import SHIPPED as SHIPPED
+from tfm_lib.pretrained.newsroom import newsroom_model as newsroom_model
+from tfm_lib.pretrained.newsroom import ship as ship

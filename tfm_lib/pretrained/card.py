@@ -8,6 +8,16 @@ from tfm_lib.learning.checkpoints import State
 from tfm_lib.model import Transformer
 
 COURSE = "the course `tfm_lib`"  # by this a folder is known to be one that `export` wrote
+CARD = """---
+library_name: transformers
+tags: [summarization, encoder-decoder]
+---
+
+# {name}
+
+An encoder-decoder Transformer of {parameters:,} parameters that writes a summary of a text: {c.num_encoder_layers} + \
+{c.num_decoder_layers} layers of width {c.d_model} with {c.num_heads} heads, {c.vocab_size:,} tokens. It reads \
+{c.max_length} tokens of a text at most, in lower case, and was trained from scratch with `make train` of {course}."""
 USE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -25,41 +35,24 @@ def card(
     """The card of a run, in Markdown. scores: what the run left as scores.json; state: its recipe and history."""
     from tfm_lib.writing.scoring import LABELS  # here, since it loads nltk and scipy, which writing does not need
 
-    config = model.config
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    lines = [
-        "---",
-        "library_name: transformers",
-        "tags: [summarization, encoder-decoder]",
-        "---",
-        "",
-        f"# {name}",
-        "",
-        f"An encoder-decoder Transformer of {parameters:,} parameters that writes a summary of a text: "
-        f"{config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model} with "
-        f"{config.num_heads} heads, {config.vocab_size:,} tokens. It reads {config.max_length} tokens of a text at "
-        f"most, in lower case, and was trained from scratch with `make train` of {COURSE}.",
-    ]
-    lines += [line for said in (remark, *scores.get("remarks", ())) if said for line in ("", said)]
-    lines += ["", "## How to use it", "", USE.format(folder=folder)]
+    parts = [CARD.format(name=name, parameters=parameters, c=model.config, course=COURSE)]
+    parts += filter(None, (remark, *scores.get("remarks", ())))
+    parts += ["## How to use it", USE.format(folder=folder)]
     if state is not None:
         recipe = ", ".join(f"{key} {value}" for key, value in asdict(state.recipe).items())
-        lines += ["", "## What it learned from, and how", ""]
-        lines += [
+        parts += ["## What it learned from, and how"]
+        parts += [
             f"{len(state.history.step):,} steps, {sum(state.history.tokens):,} tokens of article and summary. "
-            f"Recipe: {recipe}. Dropout {config.dropout:g}."
+            f"Recipe: {recipe}. Dropout {model.config.dropout:g}."
         ]
     for of, tested in scores.items():
-        if not isinstance(tested, Mapping):
-            continue
-        rows = tested["scores"]
-        measures = [measure for measure in LABELS if measure in rows["model"]]
-        lines += ["", f"## The {of}: {tested['pairs']:,} pairs, in percent", ""]
-        lines += ["| | " + " | ".join(LABELS[measure] for measure in measures) + " |"]
-        lines += ["|---" * (len(measures) + 1) + "|"]
-        lines += [
-            f"| {row} | " + " | ".join(f"{100 * result[measure]:.1f}" for measure in measures) + " |"
-            for row, result in rows.items()
-        ]
-    lines += ["", "It has read nothing but its training pairs, and writes false facts with the same ease as true ones."]
-    return "\n".join(lines)
+        if isinstance(tested, Mapping):
+            rows = tested["scores"]
+            measures = [measure for measure in LABELS if measure in rows["model"]]
+            table = [["", *(LABELS[measure] for measure in measures)], ["---"] * (1 + len(measures))]
+            table += [[row, *(f"{100 * result[measure]:.1f}" for measure in measures)] for row, result in rows.items()]
+            parts += [f"## The {of}: {tested['pairs']:,} pairs, in percent"]
+            parts += ["\n".join(f"| {' | '.join(cells)} |" for cells in table)]
+    parts += ["It has read nothing but its training pairs, and writes false facts with the same ease as true ones."]
+    return "\n\n".join(parts)

@@ -95,11 +95,8 @@ def _tokenizer(vocabulary: Vocabulary, longest: int) -> dict[str, bytes]:
         kind = "MarianTokenizer" if vocabulary.two_sided else "PegasusTokenizer"
         return vocabulary.files() | {"tokenizer_config.json": _json(settings | {"tokenizer_class": kind})}
     content = json.loads(vocabulary.to_json())
-    settings |= {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "split_special_tokens": True,
-    }  # "[eos]" in a text is text
-    settings |= {"model_input_names": ["input_ids", "attention_mask"]}
+    settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+    settings["split_special_tokens"] = True  # "[eos]" in a text is text
     if isinstance(vocabulary, TokenizerVocabulary):
         content = content["tokenizer"]
         names = {"pad_token": vocabulary.pad_id, "bos_token": vocabulary.start_id, "eos_token": vocabulary.eos_id}

@@ -114,19 +114,14 @@ def _settings(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if path.exists():
         try:
-            return _one_end(dict(json.loads(path.read_text(encoding="utf-8")).items()), path)
+            settings = dict(json.loads(path.read_text(encoding="utf-8")).items())
         except (ValueError, AttributeError) as error:
             raise CourseError(f"{path} is no JSON object ({error}); fetch it anew") from error
+        if isinstance(ends := settings.get("eos_token_id"), list) and ends:
+            settings["eos_token_id"] = ends[0]
+            if len(ends) > 1:
+                warnings.warn(f"{path}: eos_token_id={ends}: texts end at the first of them alone", stacklevel=3)
+        return settings
     if name == "config.json":
         raise CourseError(f"{folder} has no config.json, so it holds no published model; give the folder that does")
     return {}
-
-
-def _one_end(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The settings with one eos_token_id, where they list several."""
-    ends = settings.get("eos_token_id")
-    if isinstance(ends, list) and ends:
-        settings["eos_token_id"] = ends[0]
-        if len(ends) > 1:
-            warnings.warn(f"{path}: eos_token_id={ends}: texts end at the first of them alone", stacklevel=4)
-    return settings

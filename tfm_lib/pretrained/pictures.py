@@ -109,13 +109,7 @@ class Pictured(nn.Module):
 
 def pictures_config(vocabulary: Vocabulary) -> TransformerConfig:
     """The sizes of all models of lesson 18: two layers of width 64."""
-    sizes: dict[str, Any] = {
-        "d_model": 64,
-        "num_heads": 4,
-        "d_ff": 128,
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 1,
-    }
+    sizes: dict[str, Any] = dict(d_model=64, num_heads=4, d_ff=128, num_encoder_layers=2, num_decoder_layers=1)
     return TransformerConfig(vocab_size=len(vocabulary), dropout=0.0, norm_first=True, max_length=16, **sizes)
 
 

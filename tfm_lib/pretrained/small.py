@@ -75,19 +75,11 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
 
     Raises ValueError where the texts have too few pieces.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import ByteLevelBPETokenizer, processors
 
-    special = SPECIAL[family]
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - ("<pad>" not in special),
-        special_tokens=special,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
+    special, tokenizer = SPECIAL[family], ByteLevelBPETokenizer()
+    size = vocab_size - ("<pad>" not in special)
+    tokenizer.train_from_iterator(texts, size, min_frequency=0, show_progress=False, special_tokens=special)
     tokenizer.add_special_tokens(["<pad>"])  # Marian's is its last
     if (size := tokenizer.get_vocab_size()) != vocab_size:
         raise CourseError(f"vocab_size must be at most {size} with these texts, got {vocab_size}; give more of them")

@@ -94,7 +94,7 @@ def next_token_probs(
     if top_k is not None:
         least = logits.topk(min(top_k, logits.shape[-1])).values[..., -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
-    probs = logits.softmax(-1, dtype=_at_least_float32(logits))
+    probs = logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     if top_p is not None:
         ranked, order = probs.sort(descending=True, stable=True)
         more_likely = F.pad(ranked.cumsum(-1)[..., :-1], (1, 0))  # what all tokens before it have together
@@ -103,10 +103,6 @@ def next_token_probs(
     return probs
 
 
-def _at_least_float32(logits: Tensor) -> torch.dtype:
-    return torch.promote_types(logits.dtype, torch.float32)
-
-
 def log_softmax(logits: Tensor) -> Tensor:
     """Log-probabilities over the last axis, in float32 at least: sums of half-precision ones would be too coarse."""
-    return logits.log_softmax(-1, dtype=_at_least_float32(logits))
+    return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))

@@ -63,7 +63,7 @@ def _spaced(character: str) -> str:
 
 
 @cache
-def _rouge_score_tokenizer() -> Callable[[str], list[str]]:
+def _english() -> Callable[[str], list[str]]:
     """Made when it is first used, since `rouge-score` imports nltk and scipy, which takes more than a second."""
     from nltk.stem.porter import PorterStemmer
     from rouge_score import tokenize
@@ -73,16 +73,10 @@ def _rouge_score_tokenizer() -> Callable[[str], list[str]]:
     return partial(tokenize.tokenize, stemmer=stemmer)
 
 
-def english_words(text: str) -> list[str]:
-    """Runs of a to z and digits in lower case, stemmed, as `rouge-score` has them."""
-    return _rouge_score_tokenizer()(text)
-
-
-def _between_blanks(text: str) -> list[str]:
-    return text.lower().split()
-
-
-ENGLISH = Tokenizer("words stemmed as English", english_words, _between_blanks, str.split, between=" ")
+# For ROUGE, runs of a to z and digits in lower case, stemmed, as `rouge-score` has them.
+ENGLISH = Tokenizer(
+    "words stemmed as English", lambda text: _english()(text), lambda text: text.lower().split(), str.split, between=" "
+)
 NAME = "Unicode words, characters where a script has no blanks"
 ANY_LANGUAGE = Tokenizer(NAME, unicode_words, unicode_words, unicode_pieces, between="")
 
