@@ -78,7 +78,7 @@ def the_bell_curve_divides_by_twice_the_squared_width() -> bool:
 def order_is_taken() -> bool:
     claim = '6.2 < moves["post-norm"] / moves["pre-norm"] < 6.4'
     text = f"Post-norm moves 6.3 times as far as pre-norm<!-- claim: {claim} -->."
-    return claim in flat("CONTRIBUTING.md") and not [*lint.PROSE["number"](text), *lint.order_of_words_findings(text)]
+    return claim in flat("CONTRIBUTING.md") and not [*lint.PROSE["number"](text), *lint.PROSE["order"](text)]
 
 
 def bits(*types: torch.dtype) -> list[int]:
