@@ -94,12 +94,9 @@ def check_all(paths: list[Path]) -> int:
             counts[kind] += kind != "bound"
             short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
             print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
-        claims = [note for _, note in notes(read(path)) if note.kind == "claim"]
+        bounds = [bool(note.bound) for _, note in notes(read(path)) if note.kind == "claim"]
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count) or "nothing to mend"
-        print(
-            f"{path.name}: {kinds}; claims: {len(claims)}, of them {sum(bool(note.bound) for note in claims)} bounds",
-            flush=True,
-        )
+        print(f"{path.name}: {kinds}; claims: {len(bounds)}, of them {sum(bounds)} bounds")
         print(f"{path.stem[:2]} plain English: {count_lesson(read(path))}", flush=True)
         total += counts
     for kind in MEND.keys() & total.keys():

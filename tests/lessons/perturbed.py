@@ -5,6 +5,8 @@ The change follows from the value alone, so that the same seed still gives the s
 
 
 def _perturb() -> None:
+    import re
+
     import torch
 
     def perturbed(draw):
@@ -16,10 +18,7 @@ def _perturb() -> None:
         return initialize
 
     for name in vars(torch.nn.init):
-        if (
-            name.startswith(("uniform", "normal", "trunc_normal", "xavier", "kaiming", "orthogonal"))
-            and name[-1] == "_"
-        ):
+        if re.match(r"(?:uniform|normal|trunc_normal|xavier|kaiming|orthogonal).*_$", name):
             setattr(torch.nn.init, name, perturbed(getattr(torch.nn.init, name)))
 
 

@@ -101,9 +101,12 @@ def count(texts: Iterable[str]) -> Count:
 
 def count_lesson(book: NotebookNode) -> Count:
     """Counts the habits in the Markdown cells of a lesson; of a question only what its answers explain is prose."""
-    texts = (re.sub(r"<summary>.*?</summary>", "", cell.source) for cell in markdown_cells(book) if not _asks(cell))
-    answers = (cell.source.partition("</summary>")[2] for cell in markdown_cells(book) if _asks(cell))
-    return count([*texts, *answers])
+    return count(
+        cell.source.partition("</summary>")[2]
+        if "question" in tags(cell)
+        else re.sub(r"<summary>.*?</summary>", "", cell.source)
+        for cell in markdown_cells(book)
+    )
 
 
 def findings(counted: Count) -> Iterator[str]:
@@ -121,7 +124,3 @@ def plain_findings(lesson: Path, book: NotebookNode) -> Iterator[str]:
     """The same for a lesson of the course that was rewritten, and nothing for any other notebook."""
     if lesson.resolve().parent == ROOT / "notebooks" and not lesson.name.startswith(NOT_YET):
         yield from findings(count_lesson(book))
-
-
-def _asks(cell: NotebookNode) -> bool:
-    return "question" in tags(cell)

@@ -15,8 +15,8 @@ A section of the second reading has no number. Links call it by its title, which
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -44,18 +44,12 @@ QUOTED = re.compile(r"“[^”]*”")
 BARE = re.compile(r"\b[Ll]essons? \d\d(?! to \d\d)(?:(?:, \d\d)*,? (?:and|or) \d\d)?(?<! to \d\d)\b")
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading of a lesson: its anchor, as GitHub and the pages form it, and the names by which links know it."""
 
     anchor: str
-    names: frozenset[str]
+    names: set[str]
     title: str
-
-    @property
-    def deeper(self) -> bool:
-        """Whether it begins a section of the second reading."""
-        return self.anchor.startswith("deeper-")
 
     @property
     def number(self) -> str | None:
@@ -64,20 +58,14 @@ class Heading:
         return found[0] if found else None
 
 
-def headings(path: Path) -> list[Heading]:
-    """The headings of a lesson, in order."""
-    return headings_in(markdown_of(path))
-
-
-def headings_in(sources: Iterable[str]) -> list[Heading]:
+def headings(sources: Iterable[str]) -> list[Heading]:
     """The headings of Markdown cells, in order."""
     found = []
     for source in sources:
         for match in HEADING.finditer(FENCE.sub(_filler, source)):
             anchor = slug(re.sub(r"[`*]", "", match["title"]))
-            names = frozenset(
-                name for full in filter(None, (anchor, match["old"])) for name in (full, NUMBER.sub("", full))
-            )
+            known = [anchor, match["old"] or anchor]
+            names = {*known, *(NUMBER.sub("", name) for name in known)}
             found.append(Heading(anchor, names, match["title"].removeprefix("Deeper: ")))
     return found
 
@@ -98,7 +86,7 @@ def renumber(source: str, path: Path, lessons: Path = LESSONS) -> str:
             text = re.sub(r"(?<=[Ll]esson )\d\d|^\d\d(?=, section )", target.name[:2], text)
         if anchor:
             name = NUMBER.sub("", anchor)
-            found = next((heading for heading in headings(target) if {anchor, name} & heading.names), None)
+            found = next((heading for heading in headings(markdown_of(target)) if {anchor, name} & heading.names), None)
             if found is None:
                 return match[0]
             text, anchor = _named_anew(text, name, found), found.anchor
@@ -111,7 +99,7 @@ def renumber(source: str, path: Path, lessons: Path = LESSONS) -> str:
 
 def _named_anew(text: str, old_name: str, heading: Heading) -> str:
     """The words of a link as they call the heading today, by its number or, in the second reading, by its title."""
-    if heading.deeper:
+    if heading.anchor.startswith("deeper-"):  # a section of the second reading
         if slug(text) == old_name and not QUOTED.search(text):
             return heading.title
         former = QUOTED if QUOTED.search(text) else re.compile(r"\bsection \d+")
@@ -150,7 +138,7 @@ def bare_references(source: str) -> Iterator[str]:
 
 def link_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Links whose numbers are not those of today, and sections of the lesson that a text names and that it has not."""
-    numbers = {heading.number for heading in headings_in(cell.source for cell in markdown_cells(book))}
+    numbers = {heading.number for heading in headings(cell.source for cell in markdown_cells(book))}
     for place, cell in enumerate(book.cells):
         if cell.cell_type != "markdown":
             continue

@@ -14,7 +14,7 @@ from tests import ROOT
 from tests.lessons.execution import LessonFailed, changed, execute
 from tests.nbclaims.cells import read, where
 from tests.nbclaims.outputs import clean, difference
-from tests.nbclaims.prose import Note, sentences
+from tests.nbclaims.prose import sentences
 from tests.nbclaims.values import Evaluate, findings, values_compared
 
 CACHE = ROOT / ".roundings"
@@ -66,7 +66,8 @@ def _executed(lesson: Path, rounding: str) -> Outcome:
             if sentence.checks:
                 found.claims += findings(sentence, evaluate, tight=True)
             for note in (note for note in sentence.checks if note.seen):
-                found.ranges |= (held := values_held(note, evaluate))
+                held = {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}
+                found.ranges |= held
                 found.claims += [
                     f"{sentence.text}\n`{part}` is {value:.6g}, outside of the range {note.seen[0]:g}..{note.seen[1]:g}"
                     for part, numbers in held.items()
@@ -87,8 +88,3 @@ def _executed(lesson: Path, rounding: str) -> Outcome:
             else:
                 found.loose.append(where(place, cell))
     return found
-
-
-def values_held(note: Note, evaluate: Evaluate) -> dict[str, list[float]]:
-    """The values that a claim holds between its bounds, under their source."""
-    return {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}

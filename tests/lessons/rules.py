@@ -84,10 +84,9 @@ def setup_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 def execution_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """The lesson was executed from top to bottom before it was committed."""
     counts = [cell.execution_count for cell in code_cells(book)]
-    if None in counts:
-        missing = [place + 1 for place, cell in _code(book) if not cell.execution_count]
+    if missing := [place + 1 for place, cell in _code(book) if not cell.execution_count]:
         yield f"cells {missing} were not executed before the commit: `make lessons` executes them"
-    elif counts != list(range(1, len(counts) + 1)):
+    elif counts != [*range(1, len(counts) + 1)]:
         yield f"the execution counts are {counts} and not 1, 2, 3, ...: `make lessons` executes from top to bottom"
 
 

@@ -1,4 +1,4 @@
-"""The attentions that lesson 15 writes in its cells, beside masks, the formula, and what transformers computes."""
+"""The attentions of lesson 15 where its own cells do not compare them with masks, the formula or transformers."""
 
 import pytest
 import torch
@@ -22,38 +22,19 @@ def formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = Non
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
-@pytest.mark.parametrize("length", [1, 7, 64, 100])
-@pytest.mark.parametrize("block", [1, 16, 33, 128])
-def test_the_online_softmax_is_exact_for_any_length_and_block(lesson, length, block):
-    inputs = draw(3, 2, 2, length, 8).requires_grad_()
-    ours, wanted = lesson["online_attention"](*inputs, block), formula(*inputs)
-    torch.testing.assert_close(ours, wanted)
-    [theirs] = torch.autograd.grad(wanted.square().sum(), inputs, retain_graph=True)
-    torch.testing.assert_close(torch.autograd.grad(ours.square().sum(), inputs)[0], theirs)
-
-
 def test_the_online_softmax_survives_large_scores(lesson):
     inputs = 1000 * draw(3, 1, 1, 50, 4)
     torch.testing.assert_close(lesson["online_attention"](*inputs, 8), formula(*inputs))
 
 
-@pytest.mark.parametrize("length", [1, 7, 64, 100])
-@pytest.mark.parametrize("window", [1, 3, 16, 200])
+@pytest.mark.parametrize("length", [1, 64, 100])
+@pytest.mark.parametrize("window", [1, 3, 200])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal):
     inputs = draw(3, 2, 2, length, 8)
     mask = lesson["window_mask"](length, window, causal)
     ours = lesson["window_attention"](*inputs, window, causal)
     torch.testing.assert_close(ours, formula(*inputs, mask))
-
-
-def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
-    local, both_ways = draw(2, 3, 2, 2, 30, 8)
-    mask = lesson["window_mask"](30, 4)
-    mask[:, :3] = True
-    ours = lesson["longformer"](local, both_ways, 4, 3)
-    torch.testing.assert_close(ours[:, :, 3:], formula(*local, mask)[:, :, 3:])
-    torch.testing.assert_close(ours[:, :, :3], formula(*both_ways)[:, :, :3])
 
 
 def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
@@ -72,13 +53,6 @@ def test_the_heads_of_a_sparse_transformer_look_nearby_and_in_strides(lesson):
     torch.testing.assert_close(ours[:, 2:], formula(*inputs, (back >= 0) & (back % 8 == 0))[:, 2:])
 
 
-@pytest.mark.parametrize("memory", [0, 8, 12, 64])
-def test_segments_with_memory_are_one_pass_with_a_mask(lesson, memory):
-    inputs, t = draw(3, 2, 2, 60, 8), torch.arange(60)
-    mask = (t <= t[:, None]) & (t >= t[:, None] // 8 * 8 - memory)
-    torch.testing.assert_close(lesson["segment_attention"](*inputs, 8, memory), formula(*inputs, mask))
-
-
 def test_a_compressed_memory_holds_means_of_what_left_the_memory(lesson):
     query, key, value = draw(3, 2, 2, 64, 8)
 
@@ -89,14 +63,6 @@ def test_a_compressed_memory_holds_means_of_what_left_the_memory(lesson):
     mask = torch.ones(8, 18, dtype=torch.bool).tril(10)
     wanted = formula(query[:, :, 16:24], squeezed(key), squeezed(value), mask)
     torch.testing.assert_close(ours[:, :, 16:24], wanted)
-
-
-def test_two_chunks_of_a_reformer_see_all_but_themselves(lesson):
-    query, value = draw(2, 2, 2, 64, 8)
-    scores = query @ F.normalize(query, dim=-1).mT
-    scores = scores.masked_fill(torch.eye(64, dtype=torch.bool), -1e5)
-    ours = lesson["lsh_attention"](query, value, draw(1, 8, 4), 32)
-    torch.testing.assert_close(ours, scores.softmax(-1) @ value)
 
 
 def test_an_unshortened_linformer_is_full_attention(lesson):
@@ -112,43 +78,8 @@ def test_many_features_come_near_and_survive_large_inputs(lesson):
     assert lesson["performer"](query * 100, key * 100, value, many[:64]).isfinite().all()
 
 
-# ----------------------------------------------------------------------------------------------------
-# What transformers computes. Its Longformer stands in the lesson.
-
-
 def heads(x: Tensor) -> Tensor:
     return x.unflatten(-1, (4, -1)).transpose(1, 2)
-
-
-def merged(x: Tensor) -> Tensor:
-    return x.transpose(1, 2).flatten(2)
-
-
-@torch.no_grad()
-def test_block_sparse_is_transformers_bigbird_with_the_blocks_that_it_draws(lesson, monkeypatch):
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    from transformers import BigBirdConfig
-    from transformers.models.big_bird import modeling_big_bird as library
-
-    sizes = {"hidden_size": 32, "num_attention_heads": 4, "block_size": 4, "max_position_embeddings": 64}
-    config = BigBirdConfig(**sizes, num_random_blocks=2, attention_probs_dropout_prob=0.0)
-    theirs, chosen = library.BigBirdBlockSparseAttention(config, seed=0).train(), []
-    drawing = theirs._bigbird_block_rand_mask_with_head
-    monkeypatch.setattr(
-        theirs,
-        "_bigbird_block_rand_mask_with_head",
-        lambda *args, **kwargs: chosen.append(drawing(*args, **kwargs)) or chosen[-1],
-    )
-    x = draw(1, 64, 32).float()
-    blocks, band, rows, columns = library.BigBirdModel.create_masks_for_block_sparse_attn(torch.ones(1, 64), 4)
-    wanted = theirs(x, band, rows, columns, blocks, blocks)[0]
-    parts, ours = [heads(project(x)) for project in (theirs.query, theirs.key, theirs.value)], []
-    for head in range(4):
-        pattern = lesson["bigbird_pattern"](16, 0, None)
-        for place, drawn in enumerate(chosen[0][head], start=1):
-            pattern[place, drawn] = True
-        ours.append(lesson["block_sparse"](*(part[:, [head]] for part in parts), pattern))
-    torch.testing.assert_close(merged(torch.cat(ours, dim=1)), wanted)
 
 
 @torch.no_grad()
@@ -165,4 +96,4 @@ def test_lsh_attention_is_transformers_reformer(lesson, rounds):
     theirs, x = LSHSelfAttention(config).eval(), draw(1, 64, 32).float()
     drawn = torch.randn(4, 8, rounds, 2, generator=torch.Generator().manual_seed(7))  # as it draws them itself
     ours = lesson["lsh_attention"](heads(theirs.query_key(x)), heads(theirs.value(x)), drawn.permute(2, 0, 1, 3), 8)
-    torch.testing.assert_close(merged(ours), theirs(x).hidden_states, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(ours.transpose(1, 2).flatten(2), theirs(x).hidden_states, atol=1e-4, rtol=1e-4)

@@ -10,6 +10,7 @@ import ast
 import builtins
 import math
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,12 +30,8 @@ CHANGES_STATE = re.compile(
     re.VERBOSE,
 )
 COMPARES = frozenset(["isclose", "allclose", "equal", "array_equal", "tensor", "abs", "all", "any"])
-ARITHMETIC = {name: getattr(math, name) for name in ("log", "log2", "log10", "sqrt", "exp", "pi", "sin", "cos")} | {
-    "abs": abs,
-    "round": round,
-    "sum": sum,
-    "range": range,
-}
+ARITHMETIC = {name: getattr(math, name) for name in ("log", "log2", "log10", "sqrt", "exp", "pi", "sin", "cos")}
+ARITHMETIC |= {"abs": abs, "round": round, "sum": sum, "range": range}
 MAX_RELATIVE_WIDTH = 2.0  # bounds further apart than twice the number say little about it
 
 
@@ -122,23 +119,21 @@ def comparisons(node: ast.Compare) -> Iterator[Comparison]:
             yield Comparison(left, right, isinstance(operator, ast.Eq))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bounds:
-    """What the comparisons of one claim say in numbers: exact values, and intervals with two ends."""
+    """What the comparisons of one claim say in numbers: values that it names, and ends of what it compares."""
 
-    values: frozenset[float]
-    intervals: tuple[tuple[float, float], ...] = ()
-    lows: frozenset[float] = frozenset()  # what something has to be above
-    highs: frozenset[float] = frozenset()
+    values: set[float]
+    lows: set[float] = field(default_factory=set)  # what something has to be above
+    highs: set[float] = field(default_factory=set)
     ends: dict[str, tuple[float, float]] = field(default_factory=dict)  # of each compared expression
 
     def enclose(self, number: float) -> bool:
         """True if the claim names `number`, or keeps something between two bounds around it."""
-        return any(
-            math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in self.values | self.lows | self.highs
-        ) or any(
-            low <= number <= high and (number == 0 or high - low <= MAX_RELATIVE_WIDTH * abs(number))
-            for low, high in self.intervals
+        named = self.values | self.lows | self.highs
+        return any(math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-12) for value in named) or any(
+            low <= number <= high and high - low <= (MAX_RELATIVE_WIDTH * abs(number) or sys.float_info.max)
+            for low, high in self.ends.values()
         )
 
 
@@ -155,25 +150,21 @@ def _factor(node: ast.AST) -> float | None:
 def bounds(expression: str) -> Bounds:
     """The numbers that a claim holds its sentence to."""
     tree = parsed(expression)
-    ends: dict[str, tuple[float, float]] = defaultdict(lambda: (-math.inf, math.inf))
-    lows, highs = set(), set()
+    found = Bounds({*_numbers(tree)}, ends=defaultdict(lambda: (-math.inf, math.inf)))
     for chain in (node for node in ast.walk(tree) if isinstance(node, ast.Compare)):
         for left, right, exact in comparisons(chain):
             low, high = constant(left), constant(right)
             if exact:
                 if high is not None:
-                    ends[ast.dump(left)] = (high, high)
+                    found.ends[ast.dump(left)] = (high, high)
                 continue
-            lows |= {end for end in (low, _factor(left)) if end is not None}  # 3 * b < a: a / b is above 3
-            highs |= {end for end in (high, _factor(right)) if end is not None}  # a < b / 4: a / b is below 1 / 4
-            if low is not None and high is None:
-                part = ast.dump(right)
-                ends[part] = (max(ends[part][0], low), ends[part][1])
-            elif high is not None and low is None:
-                part = ast.dump(left)
-                ends[part] = (ends[part][0], min(ends[part][1], high))
-    intervals = tuple(pair for pair in ends.values() if all(map(math.isfinite, pair)))
-    return Bounds(frozenset(_numbers(tree)), intervals, frozenset(lows), frozenset(highs), dict(ends))
+            found.lows |= {end for end in (low, _factor(left)) if end is not None}  # 3 * b < a: a / b is above 3
+            found.highs |= {end for end in (high, _factor(right)) if end is not None}  # a < b / 4: it is below 1 / 4
+            if (low is None) != (high is None):
+                part = ast.dump(right if high is None else left)
+                least, most = found.ends[part]
+                found.ends[part] = (least, min(most, high)) if low is None else (max(least, low), most)
+    return found
 
 
 def _numbers(node: ast.AST) -> Iterator[float]:

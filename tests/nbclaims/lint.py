@@ -5,6 +5,7 @@ Each rule yields its findings as sentences. A project adds its own, see project.
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from nbformat import NotebookNode
 from .claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
 from .numbers import Number
 from .order import order_findings
-from .project import BookRule, ProseRule, project
+from .project import ProseRule, project
 from .prose import COMMENT, EXACT_FORM, Note, Sentence, comments, mask, notes, sentences
 from .values import worked_out
 
@@ -34,7 +35,7 @@ class Finding(NamedTuple):
 
 def lint(path: Path, book: NotebookNode) -> Iterator[Finding]:
     """Everything that is wrong with a notebook, by the rules of this file and of the project."""
-    for name, of_book in (BOOK | project.book_rules).items():
+    for name, of_book in ({"bounds": bound_findings} | project.book_rules).items():
         yield from (Finding(name, message) for message in of_book(path, book))
     for place, cell in enumerate(book.cells):
         if cell.cell_type == "markdown":
@@ -54,9 +55,10 @@ def form_findings(source: str) -> Iterator[str]:
     """Comments have a known form and stand where nobody sees them; pictures have their words."""
     masked = mask(source)
     for _, comment in comments(source, masked):
+        remark = re.fullmatch(r"<!-- (\w+): .*\S -->", comment)
         if re.fullmatch(r"<!-- was: [\w-]+ -->", comment):
             yield f"{comment} is for `make stamp`, which leads the links to the heading's new words and takes it away"
-        elif not EXACT_FORM.fullmatch(comment) and not _is_remark(comment):
+        elif not EXACT_FORM.fullmatch(comment) and not (remark and remark[1] in project.remarks):
             yield (
                 f"the comment {comment[:60]!r} is neither `<!-- claim: EXPRESSION -->`, with "
                 "`(bound: REASON)` or `(range: LOW..HIGH)` before the colon perhaps, nor `<!-- arithmetic: EXPRESSION "
@@ -77,24 +79,6 @@ def form_findings(source: str) -> Iterator[str]:
         yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
 
 
-def _is_remark(comment: str) -> bool:
-    """Whether a rule of the project reads the comment."""
-    remark = re.fullmatch(r"<!-- (\w+): .*\S -->", comment)
-    return bool(remark) and remark[1] in project.remarks
-
-
-def number_findings(source: str) -> Iterator[str]:
-    """The numbers of a Markdown cell have claims or sources, and the claims are such that they can be checked."""
-    for sentence in sentences(source):
-        yield from sentence_findings(sentence)
-
-
-def order_of_words_findings(source: str) -> Iterator[str]:
-    """Claims compare in the direction and order of their sentences."""
-    for sentence in sentences(source):
-        yield from order_findings(sentence)
-
-
 def space_findings(source: str) -> Iterator[str]:
     """What a reader sees has one space between words and none before a mark: comments leave more behind easily."""
     seen = "".join(
@@ -110,8 +94,8 @@ def space_findings(source: str) -> Iterator[str]:
             yield f"a reader sees {kind} in {around!r}"
 
 
-def sentence_findings(sentence: Sentence) -> Iterator[str]:
-    """The claims of one sentence hold it to its numbers."""
+def number_findings(sentence: Sentence) -> Iterator[str]:
+    """The numbers of a sentence have claims or sources, and the claims are such that they hold it to its numbers."""
     limits: list[Bounds] = []
     sound = True
     for note in sentence.checks:
@@ -123,7 +107,7 @@ def sentence_findings(sentence: Sentence) -> Iterator[str]:
             sound = False
             continue
         if note.kind == "arithmetic":
-            limits.append(Bounds(frozenset(worked_out(claim))))
+            limits.append(Bounds({*worked_out(claim)}))
             continue
         limits.append(bounds(claim))
         if note.seen:
@@ -164,11 +148,10 @@ def _any_enclosed(numbers: list[Number], claim: Bounds) -> bool:
     return any(claim.enclose(value) for number in numbers for value in number.values)
 
 
-# The rules, by the word under which authors find them: of a notebook, and of the source of a Markdown cell.
-BOOK: dict[str, BookRule] = {"bounds": bound_findings}
+# The rules for the source of a Markdown cell, by the word under which authors find them.
 PROSE: dict[str, ProseRule] = {
     "form": form_findings,
-    "number": number_findings,
-    "order": order_of_words_findings,
+    "number": lambda source: chain.from_iterable(map(number_findings, sentences(source))),
+    "order": lambda source: chain.from_iterable(map(order_findings, sentences(source))),
     "space": space_findings,
 }

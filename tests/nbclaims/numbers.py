@@ -106,14 +106,11 @@ class Number:
 def small(word: str) -> float:
     """The number that digits or a word up to ninety-nine say."""
     word = word.lower().replace(",", "")
-    if word in ("a", "an"):
-        return 1
-    if word in ("a hundred", "one hundred"):
-        return 100
-    if re.fullmatch(r"\d+", word):
+    if word.isdecimal():
         return int(word)
-    tens, _, unit = word.partition("-")
-    return TENS.get(tens, UNITS.get(tens, 0)) + UNITS.get(unit, 0)
+    if word.endswith("hundred"):
+        return 100
+    return sum((UNITS | TENS | {"a": 1, "an": 1}).get(part, 0) for part in word.split("-"))
 
 
 def large(text: str) -> float:
@@ -131,6 +128,10 @@ def large(text: str) -> float:
 Reading = tuple[list[float], list[float], bool]
 
 
+def _word(value: float) -> Reading:
+    return [value], [IN_A_WORD * value], True
+
+
 def _share(match: re.Match) -> Reading | None:
     n, m = small(match["n"]), small(match["m"] or match["round"])
     return ([n, n / m], [0.5, 0.5 / m], True) if 1 <= n <= m and m > 1 else None
@@ -142,11 +143,6 @@ def _multiple(match: re.Match) -> Reading | None:
     return ([value, 1 / value], [IN_A_WORD * value, IN_A_WORD / value], True) if value else None
 
 
-def _counted(match: re.Match) -> Reading | None:
-    n = small(match["n"])
-    return ([n], [0.0], True) if n > 2 else None
-
-
 def _digits(match: re.Match) -> Reading:
     written = match["number"].replace(",", "").replace("\N{MINUS SIGN}", "-")
     value = float(written)
@@ -154,40 +150,31 @@ def _digits(match: re.Match) -> Reading:
     step = 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
     if match["factor"] and "." not in written:
         step = min(step, IN_A_WORD * abs(value))
-    scales = [1.0]
-    if match["percent"]:
-        scales.append(0.01)
-    if match["kilo"] or match["big"]:
-        scales.append(1e3 if match["kilo"] else LARGE[match["big"].lower()])
+    scales = [1.0, *[0.01] * bool(match["percent"]), *[1e3] * bool(match["kilo"])]
+    if match["big"]:
+        scales.append(LARGE[match["big"].lower()])
     measured = len(scales) > 1 or bool(match["factor"] or re.search(r"[.,eE]", match["number"]))
     return [value * scale for scale in scales], [step * scale for scale in scales], measured
 
 
 def _in_words(match: re.Match) -> Reading | None:
-    if re.search(r"\b(?:few|several|some|many) \Z", match.string[: match.start()]):
-        return None
-    return [large(match[0])], [IN_A_WORD * large(match[0])], True
+    vague = re.search(r"\b(?:few|several|some|many) \Z", match.string[: match.start()])
+    return None if vague else _word(large(match[0]))
 
 
 def _fraction(match: re.Match) -> Reading:
     part = PARTS[(match["part"] or "half").lower()] * {"hundred": 100, "ten": 10}.get(match["ten"], 1)
-    value = small(match["count"] or "one") / part
-    return [value], [IN_A_WORD * value], True
-
-
-def _plain(match: re.Match) -> Reading:
-    value = small(match[0])
-    return [value], [0.5 if value > 1 else 0.0], False
+    return _word(small(match["count"] or "one") / part)
 
 
 FORMS: list[tuple[re.Pattern, Callable[[re.Match], Reading | None]]] = [
     (SHARE, _share),
     (MULTIPLE, _multiple),
-    (COUNTED, _counted),
+    (COUNTED, lambda match: ([n], [0.0], True) if (n := small(match["n"])) > 2 else None),
     (IN_DIGITS, _digits),
     (IN_WORDS, _in_words),
     (FRACTION, _fraction),
-    (PLAIN, _plain),
+    (PLAIN, lambda match: ([n := small(match[0])], [0.5 if n > 1 else 0.0], False)),
 ]
 
 

@@ -7,6 +7,7 @@ Few rules, which leave alone what they do not understand: a clause with several 
 """
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 
@@ -38,11 +39,10 @@ def order_findings(sentence: Sentence) -> Iterator[str]:
 
 def clauses(sentence: Sentence) -> list[tuple[Note, str]]:
     """Each claim with what a reader sees around it: from the comment before it to the next one."""
-    notes = sentence.notes
-    starts = [0, *(note.end for note in notes)]
-    ends = [*(note.start for note in notes), len(sentence.source)]
-    parts = [sentence.source[a:b] for a, b in zip(starts, ends, strict=True)]
-    return [(note, " ".join((parts[i] + " " + parts[i + 1]).split())) for i, note in enumerate(notes)]
+    starts = [0, *(note.end for note in sentence.notes)]
+    ends = [*(note.start for note in sentence.notes), len(sentence.source)]
+    parts = [" ".join(sentence.source[a:b].split()) for a, b in zip(starts, ends, strict=True)]
+    return [(note, f"{before} {after}") for note, before, after in zip(sentence.notes, parts, parts[1:], strict=False)]
 
 
 def _compared(sentence: Sentence, clause: str, note: Note, node: ast.Compare) -> Iterator[str]:
@@ -75,10 +75,9 @@ def _turned(clause: str, left: ast.AST, right: ast.AST) -> tuple[str, str] | Non
 
 
 def _words(node: ast.AST) -> set[str]:
-    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    names += [part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)]
-    names += [p.value for p in ast.walk(node) if isinstance(p, ast.Constant) and isinstance(p.value, str)]
-    return {word for name in names for word in re.split(r"[^a-z]+", name.lower()) if len(word) > 2}
+    names = [getattr(part, name, "") for part in ast.walk(node) for name in ("id", "attr", "value")]
+    text = " ".join(name for name in names if isinstance(name, str))
+    return {word for word in re.split(r"[^a-z]+", text.lower()) if len(word) > 2}
 
 
 def _found(text: str, words: set[str]) -> dict[int, str]:
@@ -91,7 +90,7 @@ def _bounded(sentence: Sentence, note: Note) -> Iterator[str]:
     claim = bounds(note.content)
     for number in sentence.numbers:
         value = number.values[-1] if number.text.endswith("%") else number.values[0]
-        low, high = (any(_same(value, end) for end in ends) for ends in (claim.lows, claim.highs))
+        low, high = (any(math.isclose(value, end) for end in ends) for ends in (claim.lows, claim.highs))
         hedges = {same.hedge for same in sentence.numbers if value in same.values}
         if low != high and ("up" if low else "down") not in hedges and hedges - {""}:
             yield (
@@ -100,7 +99,3 @@ def _bounded(sentence: Sentence, note: Note) -> Iterator[str]:
                 f"{'less' if low else 'more'} than that"
             )
             return
-
-
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= 1e-9 * abs(one)

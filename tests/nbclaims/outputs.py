@@ -83,9 +83,8 @@ def difference(stored: list[NotebookNode], new: list[NotebookNode], pixels: bool
     """
     before, after = comparable(stored), comparable(new)
     if before != after:
-        lines = difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "in the file", "in this run", lineterm="", n=1
-        )
+        texts = before.splitlines(), after.splitlines()
+        lines = difflib.unified_diff(*texts, "in the file", "in this run", lineterm="", n=1)
         return "\n".join(lines) or "only line ends differ"
     old, now = _rounded_numbers(stored), _rounded_numbers(new)
     if not np.allclose(old, now, RELATIVE, ABSOLUTE):

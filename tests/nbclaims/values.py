@@ -9,7 +9,7 @@ under several roundings.
 import ast
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from textwrap import indent
@@ -59,10 +59,9 @@ def ask(client: Any, expressions: list[str], timeout: float, code: str = "") -> 
         pass
     if (content := reply["content"])["status"] != "ok":
         raise CodeFailed(f"{content['ename']}: {content['evalue']}, from\n{indent(code, '    ')}")
-    replies = [content["user_expressions"][place] for place in wanted]
     return [
         Answer(r["data"]["text/plain"]) if r["status"] == "ok" else Answer(None, f"{r['ename']}: {r['evalue']}")
-        for r in replies
+        for r in map(content["user_expressions"].get, wanted)
     ]
 
 
@@ -152,12 +151,9 @@ def _distance(node: ast.AST) -> ast.AST | None:
 
 def without_constant(node: ast.AST) -> ast.AST:
     """b of `3 * b`, `b / 3`, `b + 3` and `b - 3`."""
-    if isinstance(node, ast.BinOp):
-        if constant(node.left) is not None and isinstance(node.op, ast.Mult | ast.Add):
-            return node.right
-        if constant(node.right) is not None:
-            return node.left
-    return node
+    if isinstance(node, ast.BinOp) and constant(node.left) is not None and isinstance(node.op, ast.Mult | ast.Add):
+        return node.right
+    return node.left if isinstance(node, ast.BinOp) and constant(node.right) is not None else node
 
 
 def _ratio(left: ast.AST, right: ast.AST) -> str | None:
@@ -175,21 +171,15 @@ def values(answer: Answer) -> list[float]:
         stack = [json.loads(ast.literal_eval(answer.text)) if answer.text else None]
     except (ValueError, TypeError, SyntaxError):
         return []
-    numbers = []
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            stack += item
-        elif isinstance(item, int | float) and not isinstance(item, bool):
-            numbers.append(float(item))
-    return numbers
+    for item in stack:  # which grows meanwhile
+        stack += item if isinstance(item, list) else []
+    return [float(item) for item in stack if isinstance(item, int | float) and not isinstance(item, bool)]
 
 
 def values_compared(note: Note, evaluate: Evaluate) -> Iterator[tuple[Reading, list[float]]]:
     """What a claim compares, and the values that it has now."""
     parts = readings(note.content)
-    answers = evaluate([AS_JSON.format(part.source) for part in parts])
-    return zip(parts, map(values, answers), strict=True)
+    return zip(parts, map(values, evaluate([AS_JSON.format(part.source) for part in parts])), strict=True)
 
 
 def worked_out(expression: str) -> list[float]:
@@ -205,11 +195,11 @@ def worked_out(expression: str) -> list[float]:
 def inputs(expression: str) -> list[float]:
     """The numbers that a claim hands to functions of the notebook: 10 in `norm(10 * x)`."""
     calls = [node for node in ast.walk(parsed(expression)) if called(node) and called(node) not in COMPARES]
-    return _written(part for node in calls for argument in node.args for part in ast.walk(argument))
+    return [number for node in calls for argument in node.args for number in _written(argument)]
 
 
-def _written(nodes: Iterable[ast.AST]) -> list[float]:
-    return [number for node in nodes if (number := constant(node)) is not None]
+def _written(tree: ast.AST) -> list[float]:
+    return [number for node in ast.walk(tree) if (number := constant(node)) is not None]
 
 
 def findings(sentence: Sentence, evaluate: Evaluate, tight: bool) -> list[str]:
@@ -269,7 +259,7 @@ def _loose_claim(
         return
     if re.search(r"[$`]", sentence.source[stated[-1].start : note.start]):
         return  # what is compared may stand in math or code
-    compared = [*compared, *(n for part, _ in pairs for n in _written(ast.walk(parsed(part.source))))]
+    compared = [*compared, *(n for part, _ in pairs for n in _written(parsed(part.source)))]
     if not any(map(stated[-1].is_of, compared)):
         yield (
             f"{sentence.text}\nIt writes {stated[-1].text} before `{note.content}`, which compares "

@@ -57,7 +57,7 @@ def the_example_is_in_order() -> bool:
     text = (links.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [example] = re.findall(r"(?:^    .*<!-- .*\n)+", text, re.MULTILINE)
     example = "\n".join(line.strip() for line in example.splitlines())
-    return not [*lint.number_findings(example), *lint.form_findings(example)] and 64.1**0.5 < 8.1
+    return not [*lint.PROSE["number"](example), *lint.form_findings(example)] and 64.1**0.5 < 8.1
 
 
 def bytes_of_training_a_parameter() -> int:
@@ -78,7 +78,7 @@ def the_bell_curve_divides_by_twice_the_squared_width() -> bool:
 def order_is_taken() -> bool:
     claim = '6.2 < moves["post-norm"] / moves["pre-norm"] < 6.4'
     text = f"Post-norm moves 6.3 times as far as pre-norm<!-- claim: {claim} -->."
-    return claim in flat("CONTRIBUTING.md") and not [*lint.number_findings(text), *lint.order_of_words_findings(text)]
+    return claim in flat("CONTRIBUTING.md") and not [*lint.PROSE["number"](text), *lint.PROSE["order"](text)]
 
 
 def bits(*types: torch.dtype) -> list[int]:
