@@ -30,14 +30,16 @@ def note(root: Any) -> str:
     return root.locator(".tfm-note").inner_text()
 
 
-def pick(root: Any, label: object) -> None:
-    """One of a few choices, by its label."""
-    root.get_by_label(str(label), exact=True).check(force=True)
+def pick(root: Any, label: object, name: str = "") -> None:
+    """One of a few choices, by its label, and by the name of the group if several have that label."""
+    group = root.get_by_role("radiogroup", name=name) if name else root
+    group.get_by_label(str(label), exact=True).check(force=True)
 
 
-def near(found: Any, expected: Tensor, atol: float = 1e-4) -> None:
+def near(found: Any, expected: Tensor, atol: float = 1e-4, about: str = "") -> None:
     """What a control has computed is what torch computes, (...)."""
-    torch.testing.assert_close(torch.as_tensor(found, dtype=expected.dtype), expected, rtol=0, atol=atol)
+    numbers = torch.as_tensor(found, dtype=expected.dtype)
+    torch.testing.assert_close(numbers, expected, rtol=0, atol=atol, msg=lambda difference: f"{about} {difference}")
 
 
 def slide(root: Any, *places: int) -> dict[str, Any]:
