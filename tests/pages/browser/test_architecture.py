@@ -45,7 +45,7 @@ def test_every_box_holds_what_pytorch_computes(show, story):
     for name in NAMES:
         state = press(root, name)
         assert state["box"] == name == root.locator("code").inner_text()
-        near(state["tensor"], expected[name], 1e-3)
+        near(state["tensor"], expected[name], 1e-3, name)
         assert f"= {tuple(expected[name].shape)}" in root.locator(".tfm-inside").inner_text()
         assert state["shape"] == [*expected[name].shape]
 
