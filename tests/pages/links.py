@@ -12,7 +12,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
+
 TEXTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -36,6 +37,20 @@ def walk(tokens: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for token in tokens:
         yield token
         yield from walk(token.get("children", []))
+
+
+def flat(file: str) -> str:
+    """A text of the course, with its lines joined."""
+    return " ".join((ROOT / file).read_text(encoding="utf-8").split())
+
+
+def table(file: str, section: str = "") -> list[dict[str, str]]:
+    """The rows of the first table of a text, or of its section that begins so, by the names of the columns."""
+    _, _, body = (ROOT / file).read_text(encoding="utf-8").partition(f"\n## {section}" if section else "\n")
+    lines = [line for line in body.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    head, _, *rows = [[cell.strip("| ") for cell in line.removesuffix("|").split(" | ")] for line in lines]
+    assert rows and all(len(row) == len(head) for row in rows), "a row has more or fewer cells than its table"
+    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
 @cache
@@ -74,12 +89,8 @@ def broken(path: Path) -> list[str]:
             continue
         file, _, anchor = link.partition("#")
         target = (path.parent / file if file else path).resolve()
-        readable = target.suffix in (".md", ".ipynb")
-        if (
-            not target.exists()
-            or not target.is_relative_to(ROOT)
-            or (anchor and readable and anchor not in anchors(target))
-        ):
+        lost = anchor and target.suffix in (".md", ".ipynb") and target.exists() and anchor not in anchors(target)
+        if lost or not target.exists() or not target.is_relative_to(ROOT):
             found.append(link)
     return found
 

@@ -3,7 +3,6 @@
 import math
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,25 +13,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from docs import landscape
-from tests import ROOT
 from tests.nbclaims.environment import why_not_compared
+from tests.pages import links
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
+from tfm_lib.lessons import LESSONS
 from tfm_lib.writing.decoding import KeyValueCache
 
-PAGE = ROOT / "docs" / "landscape.md"
-TEXT = PAGE.read_text(encoding="utf-8")
-FLAT = " ".join(TEXT.split())
-
-
-def table(section: int) -> list[dict[str, str]]:
-    """The rows of the table in a section, by the names of its columns."""
-    [body] = re.findall(rf"^## {section} .*?(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
-    head, _, *rows = [
-        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in body.splitlines() if line.startswith("|")
-    ]
-    assert rows and all(len(row) == len(head) for row in rows), "a row has more or fewer cells than its table"
-    return [dict(zip(head, row, strict=True)) for row in rows]
+FLAT = links.flat("docs/landscape.md")
+WAYS, MODELS, *_ = TABLES = [links.table("docs/landscape.md", f"{section} ") for section in (1, 2, 3, 4)]
+SIZES, SINCE = ({re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in rows} for rows in TABLES[2:])
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -65,7 +55,7 @@ LONGEST = {  # in steps; and how the page writes it
 @pytest.mark.parametrize("words", [2, 3, 9, 10, 27, 28, 40])
 def test_paths_are_as_long_as_the_formulas_of_the_page_say(name, words):
     longest, written = LONGEST[name]
-    assert table(1)[[*LONGEST].index(name)]["longest path, in steps"] == written
+    assert WAYS[[*LONGEST].index(name)]["longest path, in steps"] == written
     arrows = landscape.networks(words)[name]
     assert all(start[1] <= end[1] and start < end for start, end in arrows), "a connection looks back or stays"
     way = landscape.longest_path(arrows)
@@ -116,7 +106,7 @@ def flops(layer: str, words: int, before: int = 0) -> int:
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize("row", table(1), ids=lambda row: row["layer"])
+@pytest.mark.parametrize("row", WAYS, ids=lambda row: row["layer"])
 def test_the_work_is_what_torch_counts(row):
     assert flops(row["layer"], N) == FORMULAS[row["FLOPs on *n* words"]](N)
     for place in (1, 2, N):
@@ -143,9 +133,7 @@ BACK = ["full, looking back", "Sparse Transformer", "Transformer-XL", "Reformer"
 
 
 def test_the_pairs_of_the_table_are_those_of_the_masks():
-    counts = {
-        re.sub(r"\[(.*?)\].*", r"\1", row["model"]): row["pairs"] for row in table(2) if row["pairs"][0].isdigit()
-    }
+    counts = {re.sub(r"\[(.*?)\].*", r"\1", row["model"]): row["pairs"] for row in MODELS if row["pairs"][0].isdigit()}
     full = [f"{WHOLE[name].sum():,}" for name in ("full, both ways", "full, looking back")]
     assert counts.pop("full attention") == " or ".join(full)
     assert counts == {name: f"{WHOLE[name].sum():,}" for name in WHOLE if not name.startswith(("full", "window"))}
@@ -194,7 +182,6 @@ def test_a_reformer_attends_within_buckets_and_to_itself_only_if_alone():
 # ----------------------------------------------------------------------------------------------------
 # 3: sizes
 
-SIZES = {re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in table(3)}
 HEADS = "heads \N{MULTIPLICATION SIGN} width"
 
 
@@ -245,24 +232,20 @@ def test_how_much_wider_t5_is_inside_than_its_vectors():
     assert f"together are {heads * width // d} times, and its feed-forward networks {d_ff // d} times as wide" in FLAT
 
 
-def built() -> dict[str, int]:
-    """The parameters of the first four models, as transformers builds them; no weights, no memory."""
+def test_biases_and_norms_are_less_than_half_a_percent():
+    """Of the first four models, as transformers builds them, without weights."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed here")
     large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
     t5 = {"d_model": 1024, "d_kv": 128, "d_ff": 65536, "num_layers": 24, "num_heads": 128}
     with torch.device("meta"):
-        models = {
-            "BERT-large": transformers.BertModel(transformers.BertConfig(**large)),
-            "GPT-2 XL": transformers.GPT2Model(transformers.GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
-            "BART-large": transformers.BartModel(transformers.BartConfig()),
-            "T5-11B": transformers.T5Model(transformers.T5Config(**t5)),
-        }
-    return {name: sum(p.numel() for p in model.parameters()) for name, model in models.items()}
-
-
-def test_biases_and_norms_are_less_than_half_a_percent():
-    counts = built()
-    assert list(counts) == list(SIZES)[:4]
+        models = [
+            transformers.BertModel(transformers.BertConfig(**large)),
+            transformers.GPT2Model(transformers.GPT2Config(n_embd=1600, n_layer=48, n_head=25)),
+            transformers.BartModel(transformers.BartConfig()),
+            transformers.T5Model(transformers.T5Config(**t5)),
+        ]
+    parameters = [sum(p.numel() for p in model.parameters()) for model in models]
+    counts = dict(zip(list(SIZES)[:4], parameters, strict=True))
     millions = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
     assert f"have {millions} million parameters: less than half a percent more" in FLAT
     for name, count in counts.items():
@@ -279,27 +262,17 @@ def test_the_growth_in_the_prose_is_that_of_the_table():
 # ----------------------------------------------------------------------------------------------------
 # 4: what was built since
 
-SINCE = {re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in table(4)}
 NONE = "\N{EN DASH}"
-CONFIGS = {
-    "Mistral 7B": "MistralConfig",
-    "Mixtral 8x7B": "MixtralConfig",
-    "Jamba": "JambaConfig",
-    "ModernBERT-base": "ModernBertConfig",
-    "DeepSeek-V3": "DeepseekV3Config",
-    "gpt-oss-120b": "GptOssConfig",
-    "Qwen3-Next": "Qwen3NextConfig",
-    "GLM-5": "GlmMoeDsaConfig",
-    "DeepSeek-V4-Flash": "DeepseekV4Config",
-}
+FAMILIES = "Mistral Mixtral Jamba ModernBert DeepseekV3 GptOss Qwen3Next GlmMoeDsa DeepseekV4"  # in transformers
+CONFIGS = dict(zip(SINCE, FAMILIES.split(), strict=True))
 
 
 def config(name: str) -> Any:
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed here")
+    transformers, kind = pytest.importorskip("transformers", reason="transformers is not installed"), f"{name}Config"
     # The oldest that the course supports is older than some of the models.
-    if not hasattr(transformers, name) and why_not_compared():
-        pytest.skip(f"this transformers has no {name} yet")
-    return getattr(transformers, name)()
+    if not hasattr(transformers, kind) and why_not_compared():
+        pytest.skip(f"this transformers has no {kind} yet")
+    return getattr(transformers, kind)()
 
 
 def numbers_cached(model: Any) -> tuple[int, int]:
@@ -328,26 +301,29 @@ def cached_cell(name: str, model: Any) -> str:
 def test_what_was_built_since_is_what_its_configuration_says(name):
     model, row = config(CONFIGS[name]), SINCE[name]
     assert number(row["layers"]) == model.num_hidden_layers
-    kinds = Counter(getattr(model, "layers_block_type", None) or getattr(model, "layer_types", None) or [])
-    window = getattr(model, "local_attention", None) or getattr(model, "sliding_window", None)
-    if not kinds:
-        kinds = {"sliding_attention" if window else "full_attention": model.num_hidden_layers}
-    assert number(row["that see all"]) == kinds.get("full_attention", 0) + kinds.get("attention", 0)
-    kinds_of_others = sorted({*kinds} - {"full_attention", "attention"})
-    rates = getattr(model, "compress_rates", None) or {}
+
+    def first(*names: str, otherwise: Any = None) -> Any:
+        """The first of these settings that the model has; each family has names of its own."""
+        return next(filter(None, (getattr(model, name, None) for name in names)), otherwise)
+
+    window = first("local_attention", "sliding_window", otherwise=0)
+    kinds = Counter(first("layers_block_type", "layer_types", otherwise=[]))
+    kinds = kinds or Counter({"sliding_attention" if window else "full_attention": model.num_hidden_layers})
+    assert number(row["that see all"]) == kinds["full_attention"] + kinds["attention"]
+    rates = first("compress_rates", otherwise={})
     words = {
         "mamba": "Mamba",
-        "sliding_attention": f"a window of {window:,}" if window else "",
+        "sliding_attention": f"a window of {window:,}",
         "linear_attention": "linear attention",
-        "indexed_attention": f"{getattr(model, 'index_topk', 0):,} keys, chosen",
+        "indexed_attention": f"{first('index_topk', otherwise=0):,} keys, chosen",
         "compressed_sparse_attention": f"every {rates.get('compressed_sparse_attention')} tokens made one",
         "heavily_compressed_attention": f"every {rates.get('heavily_compressed_attention')}",
     }
-    assert row["what the others do"] == (", or ".join(words[kind] for kind in kinds_of_others) or NONE)
+    others = sorted({*kinds} - {"full_attention", "attention"})
+    assert row["what the others do"] == (", or ".join(words[kind] for kind in others) or NONE)
     assert row["kept of a token"] == cached_cell(name, model)
-    experts = [getattr(model, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")]
-    all_experts = next((count for count in experts if count), None)
-    assert row["experts picked"] == (f"{model.num_experts_per_tok} of {all_experts}" if all_experts else NONE)
+    experts = first("num_experts", "num_local_experts", "n_routed_experts")
+    assert row["experts picked"] == (f"{model.num_experts_per_tok} of {experts}" if experts else NONE)
 
 
 def test_what_all_heads_would_keep():
@@ -356,16 +332,16 @@ def test_what_all_heads_would_keep():
     assert all_heads["DeepSeek-V3"] == 40_960 and "for its 128 heads it would be 40,960" in FLAT
     assert (list(all_heads.values()).count(8_192), len(writing)) == (5, 8)
     assert "five of the eight that write would keep 8,192 numbers of a token" in FLAT
-    latent = config("DeepseekV3Config")
+    latent = config("DeepseekV3")
     assert (latent.kv_lora_rank, latent.qk_rope_head_dim, latent.num_attention_heads) == (512, 64, 128)
 
 
 def test_one_layer_after_each_five_and_the_best_keys():
-    kinds = config("Gemma3TextConfig").layer_types
+    kinds = config("Gemma3Text").layer_types
     assert [n % 6 for n, kind in enumerate(kinds, 1) if kind == "full_attention"] == [0] * (len(kinds) // 6)
-    chosen = config("DeepseekV32Config").index_topk
-    assert chosen == config("GlmMoeDsaConfig").index_topk and f"the best {chosen:,}." in FLAT
-    squeezed = config("DeepseekV4Config")
+    chosen = config("DeepseekV32").index_topk
+    assert chosen == config("GlmMoeDsa").index_topk and f"the best {chosen:,}." in FLAT
+    squeezed = config("DeepseekV4")
     assert f"a query attends to the best {squeezed.index_topk}, or" in FLAT
     few, many = squeezed.compress_rates.values()
     assert f"one vector for every {few} tokens" in FLAT and f"or in other layers one for every {many} tokens" in FLAT
@@ -373,7 +349,7 @@ def test_one_layer_after_each_five_and_the_best_keys():
     kept_of_one, choice = squeezed.head_dim // few, squeezed.index_head_dim // few
     assert f"{squeezed.head_dim} / {few} = {kept_of_one}, with {choice} more for the small network" in FLAT
     assert f"or {squeezed.head_dim} / {many} = {squeezed.head_dim // many}." in FLAT
-    assert f"writes {config('DiffusionGemmaConfig').canvas_length} tokens at once" in FLAT
+    assert f"writes {config('DiffusionGemma').canvas_length} tokens at once" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -389,5 +365,4 @@ def test_the_year_beside_a_paper_is_that_of_its_number():
 
 
 def test_the_last_lesson_is_the_one_that_the_page_names():
-    last = max(Path(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")).name[:2]
-    assert f"The lessons end with {last}" in FLAT
+    assert f"The lessons end with {LESSONS[-1].number}" in FLAT

@@ -13,24 +13,21 @@ from PIL import Image, ImageSequence
 
 from docs import pictures
 from docs.reading import ANIMATED, PICTURED, Reading, animation_words, percent, picture_words, probability, read
-from tests import ROOT
 from tests.nbclaims.environment import why_not_compared
 from tests.nbclaims.outputs import off_by_more_than_a_shade
+from tests.pages import links
 from tfm_lib.data.newsroom import make_newsroom, words
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.summarizer_controls import go_on
 from tfm_lib.writing.decoding import token_log_probs
 
-README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+README = links.flat("README.md")
 # What a reader would underline in each story, written down by hand.
 SOURCES = {
     PICTURED: {"rahimi": "Rahimi", "50": "fifty", "horses": "ponies", "hanoi": "Hanoi", "thursday": "Thursday"},
     ANIMATED: {"ottawa": "Ottawa", "4": "four", "theaters": "cinemas", "rossi": "Rossi", "thursday": "Thursday"},
 }
-both = pytest.mark.parametrize("story", [PICTURED, ANIMATED], ids=["pictured", "animated"])
-
-
-newsroom = cache(make_newsroom)
+both = pytest.mark.parametrize("story", SOURCES, ids=["pictured", "animated"])
 
 
 @cache
@@ -40,15 +37,13 @@ def reading(story: tuple[str, str]) -> Reading:
 
 @both
 def test_the_story_is_of_the_test_set_its_summary_right_and_led_to_where_a_reader_would_look(story):
-    found = reading(story)
-    [expected] = [one for one in newsroom(0).test if one.article == story[1]]
-    learned = newsroom(0).train + newsroom(0).dev
+    found, newsroom = reading(story), make_newsroom(0)
+    [expected] = [one for one in newsroom.test if one.article == story[1]]
     assert expected.event == story[0] and expected.summary == " ".join(found.summary[:-1])
     assert found.slots == {found.summary.index(word): slot for slot, word in expected.slots.items()}
-    assert story[1] not in {one.article for one in learned}
-    assert story == ANIMATED or (expected.event, expected.phrasing) not in {
-        (one.event, one.phrasing) for one in learned
-    }
+    for learned in newsroom.train + newsroom.dev:
+        assert learned.article != story[1]
+        assert story == ANIMATED or (learned.event, learned.phrasing) != (expected.event, expected.phrasing)
     assert torch.allclose(found.weights.sum(1), torch.ones(len(found.summary)))
     first = {found.summary[token]: found.story[found.weights[token].argmax()] for token in found.slots}
     assert first == SOURCES[story]
@@ -82,15 +77,11 @@ def test_the_picture_draws_every_word_and_every_weight():
 
 @pytest.mark.parametrize(
     "draw",
-    [
-        lambda: pictures.picture(reading(PICTURED)),
-        lambda: pictures.moment(reading(ANIMATED), len(reading(ANIMATED).summary) - 1),  # longest line, longest bar
-        lambda: pictures.end(reading(ANIMATED)),
-    ],
+    [pictures.picture, lambda found: pictures.moment(found, len(found.summary) - 1), pictures.end],  # longest line, bar
     ids=["picture", "moment", "end"],
 )
 def test_nothing_runs_out_of_the_page(draw):
-    figure = draw()
+    figure = draw(reading(PICTURED if draw is pictures.picture else ANIMATED))
     pictures.pixels(figure)
     inside = figure.bbox.padded(-0.1 * figure.dpi)  # without the frames
     for text in texts_of(figure):

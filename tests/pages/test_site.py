@@ -11,7 +11,6 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -20,6 +19,7 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 
+from tests import ROOT
 from tests.lessons.stamp import SETUP_ID, badge
 from tests.pages.links import markdown_of, parse, walk
 from tests.show.controls import CONTROLS
@@ -28,7 +28,6 @@ from tfm_lib.commands import course
 from tfm_lib.show.live import ON_PAGES
 
 pytest.importorskip("sphinx", reason="the group `site` is not installed")
-ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 sys.path.append(str(ROOT / "docs"))
 import pages  # noqa: E402
@@ -50,36 +49,19 @@ def test_the_pages_know_their_address_once_the_repository_has_one(tmp_path):
     assert settings["html_theme_options"]["source_repository"] == "https://github.com/Ann-Lee/course"
 
 
-def source_names() -> set[str]:
-    """The texts that become pages, as Sphinx names them."""
+def test_every_lesson_and_every_text_of_docs_becomes_a_page_once_in_the_contents_of_the_first():
     from sphinx.util.matching import get_matching_files
 
     found = get_matching_files(ROOT, conf()["include_patterns"], conf()["exclude_patterns"])
-    return {name.removesuffix(".md").removesuffix(".ipynb") for name in found}
-
-
-def test_every_lesson_and_every_text_of_docs_becomes_a_page():
-    wanted = [
-        *LESSONS,
-        *(ROOT / "docs").glob("*.md"),
-        ROOT / "benchmarks/training_on_toy_summaries/newsroom.md",
-        ROOT / "CONTRIBUTING.md",
-    ]
-    names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted}
-    assert len(LESSONS) >= 8 and names <= source_names()
-
-
-def test_the_contents_of_the_first_page_hold_every_page_once():
+    names = {name.removesuffix(".md").removesuffix(".ipynb") for name in found}
+    wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]
+    wanted.append(ROOT / "benchmarks/training_on_toy_summaries/newsroom.md")
+    assert len(LESSONS) >= 8 and {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted} <= names
     blocks = (ROOT / "docs/index.md").read_text(encoding="utf-8").split("```{toctree}\n")[1:]
     entries = [line for block in blocks for line in block.split("```")[0].splitlines() if line and line[0] != ":"]
     patterns = [entry.removeprefix("/") if entry[0] == "/" else f"docs/{entry}" for entry in entries]
-    held = {name: [p for p in patterns if fnmatch(name, p)] for name in source_names() - {conf()["root_doc"]}}
+    held = {name: [p for p in patterns if fnmatch(name, p)] for name in names - {conf()["root_doc"]}}
     assert {name: places for name, places in held.items() if len(places) != 1} == {}
-
-
-def test_lessons_follow_each_other_by_number():
-    numbers = [path.name[:2] for path in LESSONS]
-    assert numbers == sorted(set(numbers)), "the contents are in the order of file names"
 
 
 def lesson(*cells: nbformat.NotebookNode, title: str = "# Title") -> list[nbformat.NotebookNode]:
@@ -109,18 +91,14 @@ def test_machinery_and_outputs_to_guess_are_folded_and_nothing_else():
     assert [cell.source for cell in cells][::2] == ["import sys", "figure", "print(1)"]
 
 
-def test_a_picture_carries_its_alt_text():
-    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[2]
-    assert cell.metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
-
-
-def test_a_page_says_what_cannot_be_done_on_it():
-    _, head, _ = lesson(new_markdown_cell("Read this."))
+def test_a_page_says_what_cannot_be_done_on_it_and_fetches_no_picture_from_the_web():
     how = "[run the lesson](../docs/index.md#run-the-lessons)"
-    assert head.source == f"*This page is to read. To change the code and do the exercises, {how}.*"
-    title = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')}"
+    assert lesson()[1].source == f"*This page is to read. To change the code and do the exercises, {how}.*"
+    text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
-    assert f"{how} on your machine, or [in Colab]({colab})" in lesson(title=title)[1].source
+    title, head = lesson(title=text)
+    assert title.source == f"# Title\n\n[Open in Colab]({colab}) ![here](../docs/a.png)"
+    assert f"{how} on your machine, or [in Colab]({colab})" in head.source
 
 
 def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
@@ -148,10 +126,8 @@ def test_a_quiz_on_a_page_has_its_questions():
 
 def test_every_control_is_known_by_the_name_of_its_cell():
     package = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tfm_lib/show").glob("*.py"))
-    controls = set(re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live:", package, re.MULTILINE)) - {
-        "control",
-        "model_control",
-    }
+    live = set(re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live:", package, re.MULTILINE))
+    controls = live - {"control", "model_control"}
     found: set[str] = set()
     for path in LESSONS:
         for cell in nbformat.read(path, as_version=4).cells:
@@ -164,16 +140,11 @@ def test_every_control_is_known_by_the_name_of_its_cell():
 
 
 @pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])
-def test_a_picture_that_would_have_no_words_or_the_wrong_ones_is_refused(alts):
+def test_a_picture_carries_its_words_and_one_without_or_with_the_wrong_ones_is_refused(alts):
+    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[2]
+    assert cell.metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
     with pytest.raises(ValueError, match=r"cell fig shows pictures with the alt texts .*wanted one picture"):
         lesson(new_code_cell("fig", id="fig", outputs=[picture(alt) for alt in alts]))
-
-
-def test_no_picture_is_fetched_from_the_web():
-    text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
-    cell = lesson(title=text)[0]
-    target = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
-    assert cell.source == f"# Title\n\n[Open in Colab]({target}) ![here](../docs/a.png)"
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

@@ -22,7 +22,6 @@ from tfm_lib.attention import attention
 from tfm_lib.lessons import LESSONS
 
 PAGE = links.ROOT / "docs/symbols.md"
-TEXT = PAGE.read_text(encoding="utf-8")
 LIBRARIES = {  # the column of a library, and where its names are looked for
     "`tfm_lib`": ["tfm_lib"],
     "torch": ["torch"],
@@ -38,18 +37,9 @@ SHORT = {"F.": "nn.functional."}
 ABSENT = object()
 
 
-def table(section: str) -> list[dict[str, str]]:
-    """The rows of the table under a heading, by the names of its columns."""
-    [body] = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
-    rows = [
-        [cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines() if line.startswith("|")
-    ]
-    head, _, *rest = [[cell.strip("| ") for cell in row] for row in rows]
-    assert all(len(row) == len(head) for row in rest), "a row has more or fewer cells than its table"
-    return [dict(zip(head, row, strict=True)) for row in rest]
-
-
-LETTERS, EXCEPTIONS, GLOSSARY, NAMES, MASKS = map(table, ("Letters", "Exceptions", "Glossary", "Names", "Masks"))
+LETTERS, EXCEPTIONS, GLOSSARY, NAMES, MASKS = (
+    links.table("docs/symbols.md", section) for section in ("Letters", "Exceptions", "Glossary", "Names", "Masks")
+)
 
 
 def code(cell: str) -> list[str]:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -70,7 +71,7 @@ class Mutant(NamedTuple):
 
 
 def parsed(module: str) -> ast.Module:
-    return ast.parse((ROOT / "tfm_lib" / f"{module}.py").read_text(encoding="utf-8"))
+    return ast.parse((ROOT / f"tfm_lib/{module}.py").read_text(encoding="utf-8"))
 
 
 def mutants(module: str) -> Iterator[Mutant]:
@@ -90,22 +91,14 @@ def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], No
         if name in ("annotation", "returns"):
             continue
         for at, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Raise) or _unseen(node):
+            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Raise):
                 continue
-
-            def put(other: ast.AST, name: str = name, at: int | None = at) -> None:
-                if at is None:
-                    setattr(parent, name, other)
-                else:
-                    getattr(parent, name)[at] = other
-
-            yield node, put
+            # zip(strict=True) makes no difference either, but raises where a caller is wrong.
+            if isinstance(node, ast.keyword) and (node.arg in UNSEEN or ast.unparse(node) == "strict=True"):
+                continue
+            place = partial(setattr, parent, name) if at is None else partial(value.__setitem__, at)
+            yield node, place
             yield from _executed(node)
-
-
-def _unseen(node: ast.AST) -> bool:
-    """zip(strict=True) makes no difference either, but raises where a caller is wrong."""
-    return isinstance(node, ast.keyword) and (node.arg in UNSEEN or ast.unparse(node) == "strict=True")
 
 
 def _others(node: ast.AST) -> Iterator[ast.AST]:
@@ -113,8 +106,7 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:
 
     def changed(**fields: object) -> ast.AST:
         other = copy.copy(node)
-        for name, value in fields.items():
-            setattr(other, name, value)
+        vars(other).update(fields)
         return other
 
     match node:

@@ -19,13 +19,14 @@ from benchmarks.families_and_scale import families, noise, parts_replaced, scali
 from benchmarks.real_text import docstrings
 from benchmarks.speed import buckets, changes, learning, report, speed
 from benchmarks.speed.peers import PEERS
+from tests import ROOT
 from tfm_lib.commands import tasks
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import History
 
-ROOT = Path(__file__).resolve().parents[2]
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
 
 def text_of(name: str) -> str:
@@ -119,7 +120,7 @@ def test_the_page_is_what_the_data_says(tmp_path):
 @pytest.mark.parametrize("name", ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"])
 def test_a_page_of_training_is_what_the_data_says(name):
     [path] = (ROOT / "benchmarks").rglob(f"{name}.json")
-    report = record_of(name)
+    report = json.loads(path.read_text(encoding="utf-8"))
     assert training.page(report, training.notes_of(path.with_suffix(""))) == text_of(f"{name}.md")
     assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
 
@@ -167,13 +168,11 @@ def test_a_curve_has_its_end_and_few_points():
 def test_the_readme_says_how_long_the_model_is():
     files = [ROOT / f"tfm_lib/{name}.py" for name in ("masks", "attention", "positions", "layers", "model")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "The model itself is five files of fewer than 850 lines together" in readme and 800 < lines < 850
+    assert "The model itself is five files of fewer than 850 lines together" in README and 800 < lines < 850
 
 
 def test_the_readme_quotes_the_page():
     results = record_of("speed")
-    page, readme = (" ".join(text.split()) for text in (text_of("speed.md"), (ROOT / "README.md").read_text("utf-8")))
     quoted = {
         "training, small, dropout": "a training step is {} times as fast",
         "training, small, no dropout": "or {} times without dropout, of which torch's has more",
@@ -181,23 +180,23 @@ def test_the_readme_quotes_the_page():
         "greedy, small, batch 1": "and {} times for one",
     }
     for name, words in quoted.items():
-        assert words.format(f"{results[name]['tfm_lib']['median']:.1f}") in readme
+        assert words.format(f"{results[name]['tfm_lib']['median']:.1f}") in README
     beams = [f"{rows['tfm_lib']['median']:.1f}" for name, rows in results.items() if name.startswith("beam")]
-    assert f"our beam search is {min(beams)} to {max(beams)} times as fast as BART's" in readme
+    assert f"our beam search is {min(beams)} to {max(beams)} times as fast as BART's" in README
     for name in ("training, small, dropout", "training, small, no dropout", "training, larger, dropout"):
         assert abs(results[name]["tfm_lib"]["median"] - results[name]["transformers BART"]["median"]) < 0.1
-    assert "BART in `transformers` trains as fast as ours" in readme
-    assert "Intel" in results["machine"]["processor"] and "on one core of an Intel processor with AVX-512" in readme
+    assert "BART in `transformers` trains as fast as ours" in README
+    assert "Intel" in results["machine"]["processor"] and "on one core of an Intel processor with AVX-512" in README
+    page = " ".join(text_of("speed.md").split())
     assert "On an AMD EPYC with AVX2, a training step with d_model 128 came to 1.34" in page
-    assert "On an AMD processor with AVX2 the training step is only 1.3 times as fast" in readme
+    assert "On an AMD processor with AVX2 the training step is only 1.3 times as fast" in README
 
 
 def test_the_readme_says_how_long_it_takes_to_learn():
     [scores] = [tested["scores"] for tested in real_text("real_text_plain")[1]]
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     plain, words = (f"{100 * scores[row]['rougeL']:.1f}" for row in ("model", "first 12 words"))
     below = "[first 12 words of the abstract](benchmarks/real_text/real_text.md)"
-    assert f"with a ROUGE-L of {plain}, below the {words} of the {below}" in readme
+    assert f"with a ROUGE-L of {plain}, below the {words} of the {below}" in README
     for minutes, words in (
         (5, "One that copies reaches {} after [five minutes on two cores]({}), and {} with beam search"),
         (30, "the mean of three seeds; after [thirty]({1}) it reaches {0} and {2}."),
@@ -212,10 +211,10 @@ def test_the_readme_says_how_long_it_takes_to_learn():
             f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
             for row in ("model", "model, 4 beams")
         )
-        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in readme
+        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in README
     for run in record_of("newsroom")["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
-    assert "A model learns the small stories in about a minute." in readme
+    assert "A model learns the small stories in about a minute." in README
 
 
 @pytest.mark.parametrize(("name", "page"), [("changes", changes.table), ("docstrings", docstrings.page)])
@@ -248,12 +247,9 @@ def test_a_run_on_docstrings_is_scored_pair_by_pair(monkeypatch):
     assert not any(pair.article in json.dumps(done) or pair.summary in json.dumps(done) for pair in pairs)
 
 
-@pytest.mark.parametrize(
-    ("text", "loops"),
-    [("return the the node", True), ("the node of the node", True), ("the node of the edge", False), ("", False)],
-)
-def test_a_loop_is_two_words_again_or_a_word_at_once(text, loops):
-    assert docstrings.loops(text) == loops
+def test_a_loop_is_two_words_again_or_a_word_at_once():
+    texts = "return the the node", "the node of the node", "the node of the edge", ""
+    assert [docstrings.loops(text) for text in texts] == [True, True, False, False]
 
 
 SCRIPTS = [path for path in sorted((ROOT / "benchmarks").rglob("*.py")) if "\nCOMMAND = " in path.read_text("utf-8")]
@@ -271,24 +267,19 @@ def test_copying_is_measured_on_whole_strings():
     assert row["n"] == len(row["wrote"]) == len(row["looked"]) == 3 and row["whole"] <= min(row["by position"])
 
 
-@pytest.mark.parametrize(("distance", "first"), [(2, 2), (6, 6)])
-def test_the_symbol_from_afar_stood_so_far_back(distance, first):
-    ids, labels = layers_compared.LESSON.symbol_from_afar(distance)
-    assert (labels[:, :first] == layers_compared.IGNORED).all() and (labels[:, first:] == ids[:, :-first]).all()
-
-
-def test_sorted_digits_are_asked_for_behind_the_separator():
+def test_each_task_asks_for_what_it_says():
+    """A symbol that stood so far back; digits sorted, after the separator; a summary, word for word."""
+    ignored = layers_compared.IGNORED
+    ids, labels = layers_compared.LESSON.symbol_from_afar(6)
+    assert (labels[:, :6] == ignored).all() and labels[:, 6:].equal(ids[:, :-6])
     ids, labels = layers_compared.sorting(4)
-    assert (ids[:, 4] == 10).all() and (labels[:, :4] == layers_compared.IGNORED).all()
-    assert (labels[:, 4:] == ids[:, :4].sort(1)[0]).all() and (ids[:, 5:] == labels[:, 4:-1]).all()
-
-
-def test_a_story_is_followed_by_its_summary_word_for_word():
+    assert (ids[:, 4] == 10).all() and (labels[:, :4] == ignored).all()
+    assert labels[:, 4:].equal(ids[:, :4].sort(1)[0]) and ids[:, 5:].equal(labels[:, 4:-1])
     vocabulary = Vocabulary.of_words(["fire in oslo today", "fire oslo"])
     ids, labels = layers_compared.stories([Pair("fire in oslo today", "fire oslo")], vocabulary)()
     summary = [*vocabulary.encode("fire oslo"), 2]
     assert ids[0].tolist() == [*vocabulary.encode("fire in oslo today"), 1, *summary[:-1]]
-    assert labels[0].tolist() == [layers_compared.IGNORED] * 4 + summary
+    assert labels[0].tolist() == [ignored] * 4 + summary
 
 
 def test_of_a_lesson_only_definitions_are_run(monkeypatch, tmp_path):
@@ -310,18 +301,6 @@ def test_of_a_lesson_only_definitions_are_run(monkeypatch, tmp_path):
     assert "Round" in vars(found) and "found" not in vars(found)
 
 
-@pytest.fixture(scope="module")
-def cheaper():
-    """The functions of lesson 15."""
-    return lessons.definitions("15_cheaper_attention")
-
-
-@pytest.fixture(scope="module")
-def attention():
-    """What was measured of them."""
-    return record_of("attention_costs")
-
-
 def test_ours_equal_the_packages_and_other_versions_do_not():
     record = record_of("references")
     packages = {row["reference"].split(":")[0] for row in record["rows"].values()}
@@ -332,19 +311,12 @@ def test_ours_equal_the_packages_and_other_versions_do_not():
         assert row.get("its difference", 1) > 0.01, name
 
 
-@pytest.fixture
-def one_thread():
-    """As the records were measured: each further thread of the fused kernel has memory of its own."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_thread")
-def test_errors_memory_and_flops_are_those_of_the_record(cheaper, attention, monkeypatch):
-    """What hangs on no clock: it comes out again."""
+def test_errors_memory_and_flops_are_those_of_the_record(request, monkeypatch):
+    """What hangs on no clock comes out again, with one thread: each further one of the kernel has its own memory."""
+    cheaper, attention = lessons.definitions("15_cheaper_attention"), record_of("attention_costs")
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(1)
     monkeypatch.setattr(attention_costs, "SEEDS", [0])
     monkeypatch.setattr(attention_costs, "REPETITIONS", 1)
     layer = attention_costs.errors(cheaper, attention_costs.inputs()["layer 2"])
@@ -356,12 +328,10 @@ def test_errors_memory_and_flops_are_those_of_the_record(cheaper, attention, mon
             assert row[what] == pytest.approx(attention["costs"][name][what][:1]), (name, what)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "length"),
-    [([2, 1.5, 1.1], None), ([0.9, 0.8, 0.7], 256), ([4, 2, 0.5], 724), ([0.9, 2, 0.5], 724), ([2, 1, 0.5], 512)],
-)
-def test_a_way_is_cheaper_from_where_it_stays_below_the_kernel(ratios, length):
-    assert attention_costs.cheaper_from([256, 512, 1024], ratios) == length
+def test_a_way_is_cheaper_from_where_it_stays_below_the_kernel():
+    ratios = [2, 1.5, 1.1], [0.9, 0.8, 0.7], [4, 2, 0.5], [0.9, 2, 0.5], [2, 1, 0.5]
+    lengths = [attention_costs.cheaper_from([256, 512, 1024], [*found]) for found in ratios]
+    assert lengths == [None, 256, 724, 724, 512]
 
 
 @pytest.mark.parametrize(("prefix", "changed"), [(0, 3), (4, 0), (6, 0)])
@@ -395,12 +365,6 @@ def test_so_many_words_are_cut_and_no_two_spans_touch(share):
         assert sentinels == [token for token in target if token in families.SENTINELS] == sorted({*sentinels})
         assert len(target) - len(sentinels) == max(1, round(share * length))
         assert not any(a in families.SENTINELS and b in families.SENTINELS for a, b in pairwise(source))
-
-
-def test_labels_are_the_next_tokens():
-    tokens = torch.tensor([[5, 6, 1, 7, 2, 0]])  # an article, the start, a headline, the end, padding
-    assert families._shifted(tokens).tolist() == [[6, 1, 7, 2, 0, 0]]
-    assert families._shifted(tokens, torch.tensor([3])).tolist() == [[0, 0, 7, 2, 0, 0]], "of the headline alone"
 
 
 @pytest.mark.slow
@@ -457,36 +421,25 @@ def test_each_part_is_replaced_in_a_model_that_sees_no_later_word(name):
     assert torch.allclose(before[:, :6], after[:, :6], atol=1e-5) and not torch.allclose(before[:, 6], after[:, 6])
 
 
-@pytest.mark.parametrize(
-    ("name", "difference"),
-    [
-        ("learned positions", parts_replaced.MOST * 64),
-        ("RMSNorm", -7 * 64),  # no shift, in two norms a layer and the last
-        ("SwiGLU", 3 * (3 * 64 * 168 - (2 * 64 * 256 + 64 + 256))),
-        ("2 heads for keys", -3 * 2 * 64 * 32),
-        ("1 head for keys", -3 * 2 * 64 * 48),
-    ],
-)
-def test_parts_differ_by_so_many_parameters(name, difference):
-    rows = record_of("parts_replaced")["rows"]
-    found = {row["name"]: row for row in rows}
-    assert found[name]["parameters"] - found["as in 2017, pre-norm"]["parameters"] == difference
-    heads = parts_replaced.CHANGES[name].get("kv_heads", 4)
-    assert found[name]["cache"] == 2 * 3 * heads * 16 * 4, "keys and values, 3 layers, 16 wide, 4 bytes"
+def test_parts_differ_by_so_many_parameters():
+    found = {row["name"]: row for row in record_of("parts_replaced")["rows"]}
+    differences = {
+        "learned positions": parts_replaced.MOST * 64,
+        "RMSNorm": -7 * 64,  # no shift, in two norms a layer and the last
+        "SwiGLU": 3 * (3 * 64 * 168 - (2 * 64 * 256 + 64 + 256)),
+        "2 heads for keys": -3 * 2 * 64 * 32,
+        "1 head for keys": -3 * 2 * 64 * 48,
+    }
+    for name, difference in differences.items():
+        assert found[name]["parameters"] - found["as in 2017, pre-norm"]["parameters"] == difference
+        heads = parts_replaced.CHANGES[name].get("kv_heads", 4)
+        assert found[name]["cache"] == 2 * 3 * heads * 16 * 4, "keys and values, 3 layers, 16 wide, 4 bytes"
 
 
 def test_the_cheapest_cells_are_those_that_none_beats_for_less():
-    def row(width, stories, look, loss):
-        return {"width": width, "stories": stories, "seed": 0, "tokens": 37 * stories, "look": look, "loss": loss}
-
-    rows = [
-        row(8, 100, 10, 2.0),
-        row(8, 400, 10, 1.8),
-        row(16, 400, 5, 1.9),
-        row(16, 1600, 10, 1.0),
-        row(32, 400, 10, 1.1),
-    ]
-    found = scaling_law.frontier(rows)
+    cells = [(8, 100, 10, 2.0), (8, 400, 10, 1.8), (16, 400, 5, 1.9), (16, 1600, 10, 1.0), (32, 400, 10, 1.1)]
+    rows = [dict(zip(("width", "stories", "look", "loss"), cell, strict=True)) for cell in cells]
+    found = scaling_law.frontier([row | {"seed": 0, "tokens": 37 * row["stories"]} for row in rows])
     assert [(cell["width"], cell["stories"]) for cell in found] == [(8, 400), (16, 1600)]
     assert found[0]["flops"] == pytest.approx(6 * 6592 * 1000 * 12 * 37)
 

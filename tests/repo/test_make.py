@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import ROOT
 from tests.commands.test_cli import AS_TYPED
-from tests.repo.test_setup import ROOT, direct_requirements
+from tests.repo.test_setup import direct_requirements
 from tests.times import HUNG
 from tfm_lib.commands.cli import TFM, parameters
 
@@ -132,10 +133,10 @@ def calls(clone: Path, *arguments: str) -> list[str]:
 
 
 def test_a_second_call_installs_nothing_and_the_choice_of_a_build_sticks(clone):
-    assert calls(clone) == ["venv --quiet", "pip sync", "pip install"]
-    assert calls(clone) == []
+    sync = ["pip sync", "pip install"]
+    assert [calls(clone), calls(clone)] == [["venv --quiet", *sync], []]
     os.utime(clone / "requirements.lock", (2**31, 2**31))  # as after an update
-    assert calls(clone) == ["pip sync", "pip install"]
+    assert calls(clone) == sync
     os.utime(clone / "requirements.lock", (1, 1))
 
     assert calls(clone, "TORCH_BACKEND=cpu") == ["pip sync", "pip install", "pip install"]
@@ -144,9 +145,7 @@ def test_a_second_call_installs_nothing_and_the_choice_of_a_build_sticks(clone):
     rest = (clone / ".venv/without-torch.lock").read_text()
     assert not re.search(r"^(torch==|torchvision|triton|nvidia|cuda)", rest, re.MULTILINE)
     assert re.search(r"^numpy==\S+ .*\\\n    --hash=sha256:", rest, re.MULTILINE)
-    assert calls(clone) == []
-    assert calls(clone, "TORCH_BACKEND=") == ["pip sync", "pip install"]
-    assert calls(clone) == []
+    assert [calls(clone), calls(clone, "TORCH_BACKEND="), calls(clone)] == [[], sync, []]
     assert "TORCH_BACKEND is cpu, xpu, auto or such as cu128" in make("lab", "TORCH_BACKEND=gpu", cwd=clone).stderr
 
 
@@ -161,35 +160,31 @@ def test_make_uses_our_conda_environment_and_no_other(tmp_path):
         assert " .venv/bin/python -m tfm_lib lab" in commands and "tfm-course" not in commands
 
 
-def test_make_says_that_the_venv_module_is_missing(clone):
-    script(clone / "python3", "mkdir .uv; exit 1")
-    result = make("lab", cwd=clone, PATH=f"{clone}:/usr/bin:/bin", UV=".uv/bin/uv")
-    assert result.returncode != 0 and "sudo apt install python3-venv" in result.stdout
-    assert not (clone / ".uv").exists()
+FAILS = {  # what a program does instead, and the advice
+    "no module venv": ({"python3": "mkdir .uv; exit 1"}, ".uv/bin/uv", "sudo apt install python3-venv"),
+    "uv finds none": ({"uv": "exit 2"}, "./uv", "Python 3.11 to 3.14"),
+    "the one that was named is too old": ({"python": "exit 1"}, "./uv", "Python 3.11 to 3.14"),
+}
 
 
-@pytest.mark.parametrize(
-    ("uv", "python"),
-    [("exit 2", "exit 0"), ("mkdir -p .venv/bin; cp python .venv/bin/", "exit 1")],
-    ids=["uv finds none", "the one that was named is too old"],
-)
-def test_make_says_which_python_it_wants(clone, uv, python):
-    script(clone / "uv", uv)
-    script(clone / "python", python)
-    result = make("lab", cwd=clone, UV="./uv", PYTHON="python3.9")
-    assert result.returncode != 0 and "Python 3.11 to 3.14" in result.stdout
-    assert not (clone / ".venv").exists()
+@pytest.mark.parametrize("name", FAILS)
+def test_make_says_what_it_lacks_and_leaves_nothing_half_done(clone, name):
+    programs, uv, advice = FAILS[name]
+    for program, text in programs.items():
+        script(clone / program, text)
+    result = make("lab", cwd=clone, UV=uv, PATH=f"{clone}:/usr/bin:/bin", PYTHON="python3")
+    assert result.returncode != 0 and advice in result.stdout
+    assert not (clone / ".uv").exists() and not (clone / ".venv").exists()
 
 
-def test_make_clean_keeps_the_learners_work(tmp_path):
-    for name in ("Makefile", "environment.yml"):
-        shutil.copy(ROOT / name, tmp_path)
+def test_make_clean_keeps_the_learners_work(clone):
+    before = {path.name for path in clone.iterdir()}
     for name in ("my_lessons/00.ipynb", "runs/model.safetensors", ".venv/x", ".uv/x", "tests/__pycache__/x"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).touch()
-    assert make("clean", cwd=tmp_path).returncode == 0
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"Makefile", "environment.yml", "my_lessons/00.ipynb", "runs/model.safetensors"}
+        (clone / name).parent.mkdir(parents=True)
+        (clone / name).touch()
+    assert make("clean", cwd=clone).returncode == 0
+    left = {str(path.relative_to(clone)) for path in clone.rglob("*") if path.is_file()}
+    assert left == before | {"my_lessons/00.ipynb", "runs/model.safetensors"}
 
 
 @pytest.mark.weekly

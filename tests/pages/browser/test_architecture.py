@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.pages.browser.reader import shown, type_story, words
+from tests.pages.browser.reader import NOT_READ, near, note, shown, type_story, words
 from tests.pages.browser.test_model import outputs_of
 from tests.show.controls import PHONE, ROOT
 from tfm_lib.pretrained import newsroom_model
@@ -33,11 +33,8 @@ def outputs_in_torch(story: str) -> dict[str, Tensor]:
     """What PyTorch's modules give while the model reads a story and its own summary, and the attention weights."""
     src = torch.tensor([VOCABULARY.encode(story)])
     tokens = greedy(MODEL, src, MOST_TOKENS)
-    tgt = torch.cat([torch.tensor([[MODEL.config.start_id]]), tokens[:, :-1]], dim=1)
-    outputs = outputs_of(MODEL, src, tgt)
-    weights = {
-        name[: -len(".weights")]: of.transpose(0, 1) for name, of in outputs.items() if name.endswith(".weights")
-    }
+    outputs = outputs_of(MODEL, src, torch.cat([torch.tensor([[MODEL.config.start_id]]), tokens[:, :-1]], dim=1))
+    weights = {name.removesuffix(".weights"): of.transpose(0, 1) for name, of in outputs.items() if "weights" in name}
     return outputs | weights | {"softmax": outputs["output"].softmax(-1)}
 
 
@@ -48,9 +45,9 @@ def test_every_box_holds_what_pytorch_computes(show, story):
     for name in NAMES:
         state = press(root, name)
         assert state["box"] == name == root.locator("code").inner_text()
-        assert tuple(state["shape"]) == tuple(expected[name].shape)
-        assert torch.allclose(torch.tensor(state["tensor"]), expected[name], rtol=1e-4, atol=1e-3), name
+        near(state["tensor"], expected[name], 1e-3, name)
         assert f"= {tuple(expected[name].shape)}" in root.locator(".tfm-inside").inner_text()
+        assert state["shape"] == [*expected[name].shape]
 
 
 @pytest.mark.parametrize("name", [NAMES[place] for place in (0, 2, 5, 10, 13, 15, -2, -1)])  # one of each kind
@@ -87,8 +84,7 @@ def test_what_a_mask_hides_is_said_to_be_hidden_and_colors_follow_the_scheme(sho
     root = show(control(opened="decoder.layers.0.self_attention"))
     canvas = root.locator("canvas")
     canvas.press("ArrowRight")
-    end = "At “[start]”, position 0, “fire”, position 1, is still to come: it is masked."
-    assert words(root).endswith(end)
+    assert words(root).endswith("At “[start]”, position 0, “fire”, position 1, is still to come: it is masked.")
     height = int(canvas.bounding_box()["height"])
     pixel = "(canvas, y) => canvas.getContext('2d').getImageData(canvas.width - 8, y, 1, 1).data[3]"
     assert [canvas.evaluate(pixel, y) for y in (height - 8, height // 2 - 40)] == [255, 0]  # below, above the diagonal
@@ -100,13 +96,12 @@ def test_what_a_mask_hides_is_said_to_be_hidden_and_colors_follow_the_scheme(sho
 
 def test_it_says_what_it_writes_which_words_it_lacks_and_which_stories_it_cannot_read(show):
     root = show(control())
-    note = root.locator(".tfm-note")
-    assert note.inner_text() == "The model writes: “fire destroys 19 homes in bergen on wednesday, says mwangi”."
+    assert note(root) == "The model writes: “fire destroys 19 homes in bergen on wednesday, says mwangi”."
     type_story(root, UNKNOWN)
-    assert note.inner_text().endswith("Its vocabulary lacks “zebra”, “ran”, “rained”, “!”; it reads [unk].")
-    for text, count in (("", 0), ("fire " * 73, 73)):
+    assert note(root).endswith("Its vocabulary lacks “zebra”, “ran”, “rained”, “!”; it reads [unk].")
+    for text, count in NOT_READ:
         type_story(root, text)
-        assert note.inner_text() == f"The model reads 1 to 72 words and marks; here are {count}."
+        assert note(root) == f"The model reads 1 to 72 words and marks; here are {count}."
     type_story(root, "fire " * 72)
     assert press(root, "encoder")["shape"] == [72, 128]
 
@@ -118,9 +113,9 @@ def test_every_box_is_pressed_by_a_finger_and_leads_to_its_lesson(show, folder, 
         root.page.evaluate("document.documentElement.dataset.content_root = ''")
     for number, box in enumerate(BOXES):
         size = root.locator(".tfm-box").nth(number).bounding_box()
-        assert size["height"] >= 24 and size["width"] >= 24 and press(root, box.name)["box"] == box.name
+        assert min(size["height"], size["width"]) >= 24 and press(root, box.name)["box"] == box.name
         link = root.page.get_by_role("link")
         assert link.get_attribute("href") == f"{folder}{box.lesson}{ending}"
         assert link.inner_text() == f"explained in lesson {box.lesson[:2]}"
-        assert (ROOT / "notebooks" / f"{box.lesson}.ipynb").is_file()
+        assert (ROOT / f"notebooks/{box.lesson}.ipynb").is_file()
         assert (link.get_attribute("target") == "_blank") == (ending == ".ipynb")  # no kernel is left by a click

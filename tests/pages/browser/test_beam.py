@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 import torch
 
-from tests.pages.browser.reader import slide, words
+from tests.pages.browser.reader import pick, slide, words
 from tests.show.controls import INNS
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
@@ -36,8 +36,8 @@ class Recorder(Writer):
 
 
 def turn(root, width, penalty, step):
-    for name, value in (("width", width), ("length penalty", penalty)):
-        root.get_by_role("radiogroup", name=name).get_by_label(str(value), exact=True).check(force=True)
+    pick(root, width, "width")
+    pick(root, penalty, "length penalty")
     return slide(root, step - 1)
 
 

@@ -10,6 +10,7 @@ from tests.pages.browser.reader import is_wider_than, on_both_screens_and_scheme
 from tests.pages.browser.test_curve import Run, as_on_a_page
 from tests.show.controls import CONTROLS, LAPTOP, PHONE, turn_every_knob, write_page
 from tests.times import Answer, report
+from tfm_lib.ask.quiz import quiz
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.live_curve import live_curve
 
@@ -34,14 +35,21 @@ def test_it_begins_as_its_stored_picture_and_every_knob_answers_by_keyboard_and_
     report(answers, pictures(tmp_path) / f"{name}_answers.md")
 
 
-@pytest.mark.parametrize("name", [*CONTROLS, "live_curve"])
+OTHERS: dict = {"live_curve": long_curve, "quiz": lambda: quiz("01_attention")}
+
+
+@pytest.mark.parametrize("name", [*CONTROLS, *OTHERS])
 @on_both_screens_and_schemes
 def test_it_fits_its_screen_and_all_can_read_it(show, tmp_path, name, viewport, scheme):
-    root = show((CONTROLS | {"live_curve": long_curve})[name](), viewport, scheme)
+    root = show((CONTROLS | OTHERS)[name](), viewport, scheme)
+    if name == "quiz":  # a choice that is right, or wrong, is said; a page scrolls through its questions
+        for button in root.locator("button").all()[:2]:
+            button.click()
+    else:  # beside a lesson's text JupyterLab's bars take 150 of the 900 pixels
+        assert root.bounding_box()["height"] <= viewport["height"] - (150 if viewport is LAPTOP else -600)
     root.screenshot(path=pictures(tmp_path) / f"{name}_{scheme}.png")
-    # Beside a lesson's text JupyterLab's bars take 150 of the 900 pixels.
-    assert root.bounding_box()["height"] <= viewport["height"] - (150 if viewport is LAPTOP else -600)
     assert not is_wider_than(root.page, viewport) and violations(root.page, preload=False) == []
+    assert name != "live_curve" or words(root).startswith("Step 16000 of 20000: ")  # it opened late
     small = root.evaluate(
         "root => [...root.querySelectorAll('text')].filter(e => e.textContent && e.checkVisibility())"
         ".map(e => [e.textContent, e.getBoundingClientRect().height]).filter(([, height]) => height < 11)"

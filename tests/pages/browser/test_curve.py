@@ -97,9 +97,3 @@ def test_its_axes_keep_still_while_the_loss_falls_and_make_room_where_it_rises(w
         assert places == pytest.approx([40 + 296 * step / 6 for step in range(1, len(losses) + 1)])
         assert all(12 <= float(y) <= 170 for _, y in points)
     assert axes == [[0, 8], [0, 8], [0, 40], [0, 40], [-10, 40]]
-
-
-def test_a_view_that_opens_late_shows_the_run_as_it_is(show):
-    curve = live_curve(3)
-    curve(Run(2.0, 1.5))
-    assert words(show(as_on_a_page(curve))).startswith("Step 2 of 3: the loss is 1.50.")

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from tests.pages.browser.reader import shown, words
+from tests.pages.browser.reader import near, shown, words
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.heads_control import STORY, heads_control
 from tfm_lib.show.scripts import all_scripts, module
@@ -29,7 +29,7 @@ def test_every_head_and_their_mean_weigh_the_words_as_the_model_does(show, story
             weights = maps[f"encoder.layers.{layer}.self_attention"][0, :, query]  # (H, S)
             rows = torch.cat([weights, weights.mean(0, keepdim=True)])
             assert (state["layer"], state["query"]) == (layer, query)
-            assert torch.allclose(torch.tensor([*state["heads"], state["mean"]]), rows, atol=1e-3)
+            near([*state["heads"], state["mean"]], rows, 1e-3)
             expected = [(texts[int(row.argmax())], pytest.approx(float(row.max()), abs=0.006)) for row in rows]
             favorites = [one.rsplit(" ", 1) for one in root.locator(".tfm-favorite").all_inner_texts()]
             assert [(word, float(weight)) for word, weight in favorites] == expected

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from benchmarks.start_here.breakages import breaking, write_broken
-from tests.pages.browser.reader import is_wider_than, on_both_screens, pick, shown, type_story, words
+from tests.pages.browser.reader import (
+    NOT_READ,
+    is_wider_than,
+    near,
+    note,
+    on_both_screens,
+    pick,
+    shown,
+    type_story,
+    words,
+)
 from tests.pages.browser.test_site import SITE
 from tests.show.controls import LAPTOP, PHONE, TAMPA
 from tfm_lib.data.newsroom import make_newsroom
@@ -18,7 +28,6 @@ from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import copied_from, record_attention
 
 pytestmark = pytest.mark.browser
-NEAR = 1e-3
 STORIES = [*(story.article for story in make_newsroom(0).test[:2]), TAMPA]
 HEADS = (
     "encoder.layers.0.self_attention.6",
@@ -64,14 +73,13 @@ def in_torch(story: str, off: str) -> tuple[list[int], torch.Tensor, torch.Tenso
     names = [off] if off else []
     [tokens] = write_broken(model, names, src, MOST_TOKENS).tolist()
     tokens = tokens[: tokens.index(model.config.eos_id) + 1] if model.config.eos_id in tokens else tokens
-    layer = 0 if off == "decoder.layers.1" else 1
+    name = f"decoder.layers.{0 if off == 'decoder.layers.1' else 1}.cross_attention"
     probs, weights = [], []
     with breaking(model, names):
         for length in range(len(tokens)):
             with record_attention(model) as maps:
                 logits = model(src, torch.tensor([[model.config.start_id, *tokens[:length]]]))[0, -1]
             probs.append(log_softmax(logits).exp())
-            name = f"decoder.layers.{layer}.cross_attention"
             rows = maps[name][0, :, -1].clone()  # (H, S)
             if off.startswith(name):  # all heads, or one
                 rows[slice(None) if off == name else int(off.rsplit(".", 1)[1])] = 0.0
@@ -86,8 +94,8 @@ def test_each_breakage_writes_and_weighs_as_in_torch(root):
             tokens, probs, weights = in_torch(story, off)
             found, about = root.page.evaluate(BREAK, [story, off]), f"{off or 'whole'}: {story}"
             assert found["tokens"] == tokens, about
-            assert torch.tensor(found["probs"]).allclose(probs, atol=NEAR), about
-            assert torch.tensor(found["weights"], dtype=torch.float).allclose(weights, atol=NEAR), about
+            near(found["probs"], probs, 1e-3, about)
+            near(found["weights"], weights, 1e-3, about)
 
 
 def test_nothing_is_loaded_before_the_first_touch_and_one_model_after_it(root):
@@ -107,8 +115,8 @@ def test_nothing_is_loaded_before_the_first_touch_and_one_model_after_it(root):
     found = root.page.evaluate(BREAK, [stored["story"], ""])
     assert found["tokens"] == stored["tokens"], "the stored run is what it computes"
     for probs, weights, step in zip(found["probs"], found["weights"], stored["steps"], strict=True):
-        assert [probs[token] for token in step["best"]] == pytest.approx(step["probs"], abs=1e-4)
-        assert weights == pytest.approx(step["weights"], abs=1e-4)
+        near([probs[token] for token in step["best"]], torch.tensor(step["probs"]))
+        near(weights, torch.tensor(step["weights"]))
 
 
 def test_another_word_goes_on_from_there_and_beams_are_those_of_torch(root):
@@ -142,10 +150,9 @@ def test_a_name_that_nobody_has_is_copied_by_one_of_the_two(root):
 
 def test_what_cannot_be_read_is_named_and_leaves_the_last_answer(show):
     root = show(machine(), PHONE)
-    for text, count in (("", 0), ("fire " * 500, 500)):
+    for text, count in (*NOT_READ, ("fire " * 500, 500)):
         type_story(root, text)
-        note = root.locator(".tfm-note").inner_text()
-        assert note == f"{count} tokens: from 1 to 72 can be read. The last answer stands."
+        assert note(root) == f"{count} tokens: from 1 to 72 can be read. The last answer stands."
         assert root.locator("path").count() == 0 and not is_wider_than(root.page, PHONE)
     write(root, TAMPA)
     assert root.locator("mark").all_inner_texts() == ["Tampa"] == root.locator("[data-kind=unknown]").all_inner_texts()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.lessons import definitions
-from tests.pages.browser.reader import is_wider_than, pick, shown, slide, words
+from tests.pages.browser.reader import is_wider_than, near, pick, shown, slide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
 from tfm_lib.show.mask_control import mask_control
@@ -22,10 +22,6 @@ def root(show):
     return show(mask_control(MASKED, WORDS))
 
 
-def ready_made(root, name: str) -> None:
-    root.get_by_role("radio", name=name).check(force=True)
-
-
 def press(root, query: int, key: int) -> None:
     root.get_by_label(f"query “{WORDS[query]}”, key “{WORDS[key]}”: ").click()
 
@@ -34,7 +30,7 @@ def mask_of(root) -> torch.Tensor:
     """The mask, once its weights, the names of its cells and the code under it have been found to be the mask's."""
     state = shown(root)
     mask = torch.tensor(state["mask"])
-    assert torch.allclose(torch.tensor(state["weights"]).float(), masks.masked_softmax(MASKED, mask), atol=1e-5)
+    near(state["weights"], masks.masked_softmax(MASKED, mask), 1e-5)
     cells = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getAttribute('aria-label'))")
     assert [name.endswith("allowed") for name in cells] == mask.flatten().tolist()
     if (code := root.locator(".tfm-code").inner_text()) != "your own mask":
@@ -45,39 +41,31 @@ def mask_of(root) -> torch.Tensor:
     return mask
 
 
-def test_ready_made_masks_are_those_of_their_code(root):
-    keys, queries = torch.arange(6), torch.arange(6)[:, None]
-    by_hand = {
-        "all": torch.ones(6, 6, dtype=torch.bool),
-        "padding": (keys < 5).expand(6, 6),
-        "causal": keys <= queries,
-        "both": (keys < 5) & (keys <= queries),
-        "window of 2": (keys <= queries) & (keys >= queries - 2),
-    }
-    for name, expected in by_hand.items():
-        ready_made(root, name)
-        assert mask_of(root).equal(expected)
-
-
-def test_the_knobs_make_the_mask_that_they_say_and_show_which_it_is(root):
+def test_ready_made_masks_and_those_of_the_knobs_are_what_their_names_say(root):
     length, causal = root.locator("input[type=range]"), root.locator("input[type=checkbox]")
-    for valid, hides_future in product((0, 2, 6), (True, False)):
-        length.fill(str(valid))
-        causal.set_checked(hides_future)
-        expected = masks.length_mask(torch.tensor([valid]), 6)[0, 0].expand(6, 6)
-        expected = expected & masks.causal_mask(6)[0, 0] if hides_future else expected
+    keys, queries = torch.arange(6), torch.arange(6)[:, None]
+
+    def by_hand(valid: int, hides_future: bool) -> torch.Tensor:
+        return (keys < valid) & ((keys <= queries) if hides_future else (queries >= 0))
+
+    for name, setting in {"all": (6, False), "padding": (5, False), "causal": (6, True), "both": (5, True)}.items():
+        pick(root, name, "mask")
+        assert mask_of(root).equal(by_hand(*setting))
+    for setting in product((0, 2, 6), (True, False)):
+        length.fill(str(setting[0]))
+        causal.set_checked(setting[1])
+        expected = by_hand(*setting)
         assert mask_of(root).equal(expected) and f"{int(expected.sum())} of 36 pairs may attend." in words(root)
-        name = {(True, True): "causal", (True, False): "both", (False, True): "all"}.get(
-            (hides_future, valid == 6), "padding"
-        )
+        name = {(6, True): "causal", (6, False): "all"}.get(setting, "both" if setting[1] else "padding")
         assert root.get_by_role("radio", name=name).is_checked()
-    ready_made(root, "window of 2")
+    pick(root, "window of 2", "mask")
+    assert mask_of(root).equal((keys <= queries) & (keys >= queries - 2))
     length.fill("4")
     assert mask_of(root).sum() == 3 * 4 - 3 + 2 + 1 + 0
 
 
 def test_pressed_cells_are_allowed_or_hidden_and_the_mask_is_ones_own_until_they_are_turned_back(root):
-    ready_made(root, "causal")
+    pick(root, "causal", "mask")
     expected, pairs = torch.ones(6, 6).tril().bool(), ((0, 5), (3, 1), (5, 0))
     for query, key in pairs:
         press(root, query, key)
@@ -91,7 +79,7 @@ def test_pressed_cells_are_allowed_or_hidden_and_the_mask_is_ones_own_until_they
 
 
 def test_arrows_move_over_the_cells_space_turns_them_and_tab_stops_once(root):
-    ready_made(root, "all")
+    pick(root, "all", "mask")
     keyboard = root.page.keyboard
     for key in ("Tab", "ArrowUp", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "Space"):
         keyboard.press(key)
@@ -117,7 +105,7 @@ def test_the_words_say_what_the_last_query_sees_and_who_sees_nothing(root):
     )
     length.fill("0")
     assert words(root).endswith("0 of 36 pairs may attend. No query sees a key, so every weight is 0.")
-    ready_made(root, "all")
+    pick(root, "all", "mask")
     assert words(root).startswith("No mask: 36 of 36") and words(root).endswith("Nothing is hidden.")
 
 
@@ -126,7 +114,7 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     live = mask_control(torch.zeros(count, count), [f"{'unpronounceable' * (i % 2)}{i}" for i in range(count)])
     root = show(live, PHONE)
     assert words(root) == live.data["text/plain"]
-    ready_made(root, "all")
+    pick(root, "all", "mask")
     assert not is_wider_than(root.page, PHONE)
     sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
     assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.pages.browser.reader import shown, type_story, words
+from tests.pages.browser.reader import NOT_READ, near, note, pick, shown, type_story, words
 from tests.show.controls import CONTROLS, TAMPA
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.newsdesk import ready_stories
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS, go_on
-from tfm_lib.writing.decoding import greedy, token_log_probs
+from tfm_lib.writing.decoding import greedy
 from tfm_lib.writing.tracing import copied_from, record_attention
 
 pytestmark = pytest.mark.browser
@@ -22,13 +22,12 @@ SLOTS = ("who", "where", "when", "how many")
 
 
 @pytest.fixture
-def attention(show):
-    return show(CONTROLS["attention_control"]())
+def root(show, request):
+    """The control that the test names, or that of attention."""
+    return show(CONTROLS[getattr(request, "param", "attention_control")]())
 
 
-@pytest.fixture
-def decoding(show):
-    return show(CONTROLS["decoding_control"]())
+decoding = pytest.mark.parametrize("root", ["decoding_control"], indirect=True)
 
 
 def story_of(root: Any) -> str:
@@ -43,17 +42,13 @@ def chosen(root: Any, *names: str) -> list[str | None]:
     return [menu(root, name).evaluate("e => e.disabled ? null : e.selectedOptions[0].text") for name in names]
 
 
-def note(root: Any) -> str:
-    return root.locator(".tfm-note").inner_text()
-
-
 def encoded(vocabulary: Any, story: str) -> tuple[Tensor, list[str]]:
     slots = vocabulary.slot_words(story)
     return torch.tensor([vocabulary.encode(story, slots)]), slots
 
 
-def test_the_menus_say_what_stands_in_the_text_and_change_it_there(attention):
-    root, stories = attention, ready_stories()
+def test_the_menus_say_what_stands_in_the_text_and_change_it_there(root):
+    stories = ready_stories()
     assert story_of(root) == stories["fire"] == shown(root)["story"]
     menu(root, "story").select_option("theft")
     assert story_of(root) == stories["theft"]
@@ -76,8 +71,7 @@ def test_the_menus_say_what_stands_in_the_text_and_change_it_there(attention):
     assert story_of(root) == "Anytwo. Six of them. Then six: SIXTEEN came to lima, Sundays and all."
 
 
-def test_unknown_words_are_marked_once_and_what_cannot_be_read_leaves_the_last_answer(attention):
-    root = attention
+def test_unknown_words_are_marked_once_and_what_cannot_be_read_leaves_the_last_answer(root):
     assert note(root) == "40 tokens, each of them in the vocabulary."
     type_story(root, TYPED)
     marked = root.locator("mark").all_inner_texts()
@@ -85,7 +79,7 @@ def test_unknown_words_are_marked_once_and_what_cannot_be_read_leaves_the_last_a
     assert marked.count("Beeblebrox") == 1 and "<b>six</b>" in marked
     assert note(root).endswith(". The model reads [unk] instead.")
     answer = words(root), shown(root)
-    for text, length in (("", 0), (" \n", 0), ("fire " * 73, 73)):
+    for text, length in (*NOT_READ, (" \n", 0)):
         type_story(root, text)
         assert note(root) == f"{length} tokens: from 1 to 72 can be read. The last answer stands."
         assert (words(root), shown(root)) == answer
@@ -97,8 +91,8 @@ def test_unknown_words_are_marked_once_and_what_cannot_be_read_leaves_the_last_a
 
 
 @pytest.mark.parametrize("story", [None, TYPED])
-def test_the_attention_shows_the_weights_of_the_model(attention, story):
-    root, (model, vocabulary) = attention, newsroom_model()
+def test_the_attention_shows_the_weights_of_the_model(root, story):
+    model, vocabulary = newsroom_model()
     if story:
         type_story(root, story)
     src, _ = encoded(vocabulary, shown(root)["story"])
@@ -108,12 +102,12 @@ def test_the_attention_shows_the_weights_of_the_model(attention, story):
     summary = vocabulary.pieces(tokens[0])
     assert shown(root)["summary"] == summary == root.locator(WORDS).all_inner_texts()
     for layer, head, place in ((1, 3, 0), (2, 8, 4), (1, "mean", len(summary) - 1), (2, 1, 2)):
-        for name, value in (("layer", layer), ("head", head)):
-            root.get_by_role("radiogroup", name=name).get_by_role("radio", name=str(value), exact=True).check()
+        pick(root, layer, "layer")
+        pick(root, head, "head")
         root.locator(WORDS).nth(place).click()
         weights = maps[f"decoder.layers.{layer - 1}.cross_attention"][0, :, place]  # (H, S)
         weights = weights.mean(0) if head == "mean" else weights[head - 1]
-        assert torch.tensor(shown(root)["weights"]).allclose(weights, atol=1e-4)
+        near(shown(root)["weights"], weights)
         best = root.locator(".tfm-word-row > span:visible").nth(int(weights.argmax())).inner_text()
         who = "the mean of all heads" if head == "mean" else f"head {head}"
         assert words(root).startswith(
@@ -122,8 +116,9 @@ def test_the_attention_shows_the_weights_of_the_model(attention, story):
         )
 
 
-def test_a_click_writes_a_word_and_the_rows_stay(decoding):
-    root, (model, vocabulary) = decoding, newsroom_model()
+@decoding
+def test_a_click_writes_a_word_and_the_rows_stay(root):
+    model, vocabulary = newsroom_model()
     src, _ = encoded(vocabulary, TAMPA)
     begun = vocabulary.encode("flood displaces 14 residents in")
 
@@ -132,7 +127,7 @@ def test_a_click_writes_a_word_and_the_rows_stay(decoding):
         best = go_on(model, src, tuple(tokens[:place]))[1].topk(CHOICES)
         assert (state["written"], state["rest"], state["place"]) == (tokens, rest, place)
         assert state["best"] == best.indices.tolist() and state["total"] == pytest.approx(total, abs=1e-3)
-        assert state["probs"] == pytest.approx(best.values.tolist(), abs=1e-4)
+        near(state["probs"], best.values)
         texts = vocabulary.pieces([*tokens, *rest])
         assert root.locator(WORDS).all_inner_texts() == texts
         kinds = [element.get_attribute("data-kind") for element in root.locator(WORDS).all()]
@@ -163,30 +158,30 @@ def test_a_click_writes_a_word_and_the_rows_stay(decoding):
     assert agrees([], 0) == vocabulary.pieces(summary) and one_back.is_disabled()
     root.get_by_text("as it would").click()
     agrees(summary, len(summary) - 1)
-    log_prob = token_log_probs(model, src, torch.tensor([summary])).sum().item()
-    assert shown(root)["total"] == pytest.approx(log_prob, abs=1e-3)
     assert "The text has ended." in words(root) and next_word.is_disabled()
 
 
-def test_words_that_are_written_stay_in_another_city_and_go_with_another_story(decoding):
-    tokens = shown(decoding)["written"]
-    menu(decoding, "where").select_option("Lima")
-    assert shown(decoding)["written"] == tokens and shown(decoding)["probs"][0] > 0.9
-    assert decoding.locator(".tfm-bar-name").first.inner_text() == "lima"
-    menu(decoding, "story").select_option("strike")
-    assert shown(decoding)["written"] == [] and shown(decoding)["place"] == 0
+@decoding
+def test_words_that_are_written_stay_in_another_city_and_go_with_another_story(root):
+    tokens = shown(root)["written"]
+    menu(root, "where").select_option("Lima")
+    assert shown(root)["written"] == tokens and shown(root)["probs"][0] > 0.9
+    assert root.locator(".tfm-bar-name").first.inner_text() == "lima"
+    menu(root, "story").select_option("strike")
+    assert shown(root)["written"] == [] and shown(root)["place"] == 0
 
 
-def test_a_text_without_an_end_stops_at_the_most_words(decoding):
-    next_word, eos_id = decoding.get_by_text("next word"), newsroom_model()[1].eos_id
+@decoding
+def test_a_text_without_an_end_stops_at_the_most_words(root):
+    next_word, eos_id = root.get_by_text("next word"), newsroom_model()[1].eos_id
     for place in range(5, MOST_TOKENS):
-        assert shown(decoding)["place"] == place
-        row = next(row for row, token in enumerate(shown(decoding)["best"]) if token != eos_id)
-        decoding.locator(".tfm-bar").nth(row).click()
+        assert shown(root)["place"] == place
+        row = next(row for row, token in enumerate(shown(root)["best"]) if token != eos_id)
+        root.locator(".tfm-bar").nth(row).click()
         if next_word.is_enabled():
             next_word.click()
-    assert len(shown(decoding)["written"]) == MOST_TOKENS and next_word.is_disabled()
-    assert f"A summary has at most {MOST_TOKENS}." in words(decoding)
+    assert len(shown(root)["written"]) == MOST_TOKENS and next_word.is_disabled()
+    assert f"A summary has at most {MOST_TOKENS}." in words(root)
 
 
 @pytest.mark.parametrize("story", [None, TYPED, "fire " * 72])
@@ -200,7 +195,7 @@ def test_two_summarizers_write_what_they_write_in_python(show, story):
         tokens = greedy(model, src, MOST_TOKENS)
         assert state[role] == vocabulary.decode(tokens[0], slots)
     shares = copied_from(model, src, tokens).share[0]
-    assert state["shares"] == pytest.approx(shares.tolist(), abs=1e-3)
+    near(state["shares"], shares, 1e-3)
     copied = [vocabulary.decode([i], slots) for i, share in zip(tokens[0], shares, strict=True) if share > 0.5]
     assert state["copied"] == root.locator("u").all_inner_texts() == copied
     texts = [" ".join(line.split()) for line in root.locator(".tfm-summary").all_inner_texts()]

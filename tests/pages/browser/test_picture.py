@@ -5,7 +5,7 @@ from itertools import cycle
 import pytest
 import torch
 
-from tests.pages.browser.reader import drag, pick, shown
+from tests.pages.browser.reader import drag, near, pick, shown
 from tfm_lib.data.pictures import SIDE, SIZES, Shape, draw
 from tfm_lib.pretrained.pictures import describe, pictures_model
 from tfm_lib.show.picture_control import SHOWN, picture_control
@@ -42,8 +42,8 @@ def computes(root, describes=False, **state):
     """The control is in that state, and shows what follows from it."""
     found = shown(root)
     text, chances, weights = expected(found, describes)
-    torch.testing.assert_close(torch.tensor(found["chances"]), chances, rtol=0, atol=1e-4)
-    torch.testing.assert_close(torch.tensor(found["weights"]), weights, rtol=0, atol=1e-4)
+    near(found["chances"], chances)
+    near(found["weights"], weights)
     assert found.get("text") == text and {name: found[name] for name in state} == state
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.pages.browser.reader import on_both_screens, shown, slide, words
+from tests.pages.browser.reader import drag, near, on_both_screens, shown, slide, words
 from tfm_lib.attention import attention_weights
 from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys, softmax_temperature
 
@@ -61,8 +61,8 @@ def test_the_weights_are_those_of_attention_and_of_a_softmax_over_distances(show
             state, query = move_to(root, *place), torch.tensor([place], dtype=torch.float64)
             distances = (-(torch.cdist(query, points)[0] ** 2) / 2).softmax(0)
             weights = attention_weights(query, points)[0] if kind == PRODUCT else distances
-            assert state["weights"] == pytest.approx(weights.tolist(), abs=1e-12)
-            assert state["mixture"] == pytest.approx((weights @ points).tolist(), abs=1e-12)
+            near(state["weights"], weights, 1e-12)
+            near(state["mixture"], weights @ points, 1e-12)
         assert words(root).endswith("minus half of the squared distance." if kind == DISTANCE else "product / √2.")
 
 
@@ -75,13 +75,10 @@ def test_the_query_follows_the_pointer_and_stays_in_the_plane(show, viewport):
     unit = (right["x"] + right["width"] / 2 - left["x"] - left["width"] / 2) / 6
     box = query.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    mouse.move(x, y)
-    mouse.down()
-    mouse.move(x - 3 * unit, y + 2 * unit, steps=4)
+    drag(root, (x, y), (x - 3 * unit, y + 2 * unit))
     assert shown(root)["query"] == pytest.approx([-2, -0.5], abs=0.06)
     assert query.evaluate("e => document.activeElement === e")
-    mouse.move(x + 40 * unit, y + 40 * unit)
-    mouse.up()
+    drag(root, (x - 3 * unit, y + 2 * unit), (x + 40 * unit, y + 40 * unit))
     mouse.move(x, y)
     for key in ("ArrowRight", "ArrowDown"):
         assert shown(root)["query"] == [4, -4], "it was let go in the corner"
@@ -106,4 +103,4 @@ def test_temperature_and_width_of_the_softmax(show):
         d, state = (1, 4, 16, 64, 256, 1024)[place], slide(root, step, place)
         scores = vectors[1:, :d] @ vectors[0, :d] / 10 ** ((step - 20) / 20) / (math.sqrt(d) if divide else 1)
         assert torch.allclose(torch.tensor(state["scores"]), scores, rtol=1e-3, atol=1e-4)
-        assert torch.allclose(torch.tensor(state["weights"]), scores.softmax(0), atol=1e-3)
+        near(state["weights"], scores.softmax(0), 1e-3)

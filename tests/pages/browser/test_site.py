@@ -11,12 +11,12 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
+from tests import ROOT
 from tests.pages.browser.reader import is_wider_than, violations
 from tests.show.controls import STATE, turn
 from tfm_lib.show.live import ON_PAGES
 
 pytestmark = pytest.mark.browser
-ROOT = Path(__file__).resolve().parents[3]
 SITE = ROOT / "site"
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = [f"notebooks/{path.stem}.html" for path in LESSONS]  # their addresses, from the first page
@@ -34,12 +34,6 @@ def parsed(page: Path) -> BeautifulSoup:
 def places(page: Path) -> set[str]:
     """What can be linked to in a page."""
     return {element["id"] for element in parsed(page).find_all(id=True)}
-
-
-def about(page: Path) -> dict[str, str]:
-    """What a page says of itself to others."""
-    metas = parsed(page).find_all("meta", content=True)
-    return {meta.get("property") or meta.get("name"): meta["content"] for meta in metas}
 
 
 def alts(page: Path) -> list[str]:
@@ -115,10 +109,18 @@ def tab(browser, host) -> Iterator:
     assert complaints == []
 
 
-def lesson_tab(tab, number=1, viewport=DESKTOP, scheme="light"):
+def lesson_tab(tab, viewport=DESKTOP, scheme="light"):
     page = tab(viewport, scheme)
-    page.goto(PAGES[number])
+    page.goto(PAGES[1])
     return page
+
+
+def walk(page, paths=PAGES) -> Iterator[str]:
+    """Opens one page after the other; the name of the one that is open."""
+    for path in paths:
+        name = path if isinstance(path, str) else path.relative_to(SITE).as_posix()
+        page.goto(name)
+        yield name
 
 
 def test_links_lead_somewhere(pages):
@@ -134,13 +136,15 @@ def test_a_lesson_holds_each_picture_with_its_words():
 
 
 def test_a_link_from_elsewhere_shows_what_it_leads_to(pages):
+    cards = {}
     for page in pages:
-        card = about(page)
+        metas = parsed(page).find_all("meta", content=True)
+        card = cards[page] = {meta.get("property") or meta.get("name"): meta["content"] for meta in metas}
         assert card["og:title"] and card["og:image:alt"].startswith("The encoder-decoder Transformer")
         assert urlsplit(card["og:image"]).scheme == "https" or (page.parent / card["og:image"]).is_file()
         if page.name != "search.html":
             assert len(card["og:description"]) > 20 and card["og:description"] == card["description"]
-    assert about(SITE / PAGES[1])["og:title"] == "01 · Attention"
+    assert cards[SITE / PAGES[1]]["og:title"] == "01 · Attention"
 
 
 # Colors take axe-core most of its time: on each page the words of twenty pieces of code are colored, not of all.
@@ -154,9 +158,7 @@ def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
     That a heading of a table is empty is let pass where it is a formula: axe-core reads no MathML, screen readers do.
     """
     page, findings = tab(viewport, scheme), []
-    for path in pages:
-        name = path.relative_to(SITE).as_posix()
-        page.goto(name)
+    for name in walk(page, pages):
         page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
         page.evaluate(FEW_COLORS)
         page.evaluate("() => new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
@@ -173,8 +175,7 @@ def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
 
 def test_hints_and_what_is_to_be_guessed_open_with_a_click_and_claims_are_not_seen(tab):
     page, folded, guessed = tab(), 0, 0
-    for path in PAGES:
-        page.goto(path)
+    for _ in walk(page):
         assert page.locator("article details[open]").count() == 0
         folded += page.locator("article details").count()
         text = page.locator("article").inner_text()
@@ -228,8 +229,7 @@ def come_to_life(page) -> list:
 @on_desktop_and_phone
 def test_controls_run_in_place_of_their_pictures(tab, viewport):
     page = tab(viewport)
-    for lesson, path in zip(LESSONS, PAGES, strict=True):
-        page.goto(path)
+    for lesson, path in zip(LESSONS, walk(page), strict=True):
         roots = come_to_life(page)
         assert len(roots) == sum(ON_PAGES in output.get("data", {}) for output in outputs(lesson)), path
         for root in roots:
@@ -252,13 +252,6 @@ def test_a_link_to_a_section_leads_there(tab, viewport):
         assert 0 <= top < 150, (section, top)
 
 
-def test_the_contents_make_room_for_what_was_chosen(tab):
-    page = lesson_tab(tab, viewport=PHONE)
-    page.locator("label.toc-header-icon:visible, label[for=__toc]:visible").first.click()
-    page.locator(".toc-drawer a", has_text="Exercises").first.click()
-    assert not page.locator("#__toc").is_checked()
-
-
 def search(page, words="positional") -> list[str]:
     """Where the search for words leads, asked on the page that is open."""
     page.fill(".sidebar-search", words)
@@ -271,8 +264,8 @@ def test_search_finds_sections(tab, host):
     page = lesson_tab(tab)
     found = search(page)
     assert any(link.startswith("notebooks/04_positional_encoding.html") for link in found)
-    parts = [link.split("#") for link in found]
-    assert all(place in places(SITE / path) for path, place in parts) and 1 < len(set(found)) == len(found) <= 30
+    assert 1 < len({*found}) == len(found) <= 30
+    assert all(place in places(SITE / path) for path, _, place in (link.partition("#") for link in found))
     assert page.locator(".search-summary").inner_text() == f"In {len(found)} sections:"
     found = search(page, "label smoothing")
     assert found[0] == "notebooks/07_training_on_toy_summaries.html#deeper-label-smoothing"
@@ -320,8 +313,8 @@ def test_formulas_are_drawn_in_the_font_that_comes_along_cut_to_the_signs_that_a
     assert 20_000 < font.stat().st_size < 200_000 and not list(SITE.rglob("*.ttf"))
 
 
-def test_what_is_put_away_on_a_phone_comes_by_keyboard(tab):
-    page = lesson_tab(tab, viewport=PHONE)
+def test_what_is_put_away_on_a_phone_comes_by_keyboard_and_makes_room_for_what_was_chosen(tab):
+    page = lesson_tab(tab, PHONE)
     columns = {"Toggle site navigation sidebar": ".sidebar-drawer", "Toggle table of contents sidebar": ".toc-drawer"}
     for switch, column in columns.items():
         link = page.locator(f"{column} a").nth(3)
@@ -333,6 +326,9 @@ def test_what_is_put_away_on_a_phone_comes_by_keyboard(tab):
         assert link.is_visible() and link.evaluate("link => link === document.activeElement")
         page.get_by_label(switch).focus()
         page.keyboard.press("Space")
+    page.locator("label.toc-header-icon:visible, label[for=__toc]:visible").first.click()
+    page.locator(".toc-drawer a", has_text="Exercises").first.click()
+    assert not page.locator("#__toc").is_checked()
 
 
 def test_a_reader_who_goes_by_keyboard_sees_where(tab):
@@ -374,41 +370,32 @@ LINES = f"""() => {{
 
 @pytest.mark.parametrize("width", [1440, PHONE["width"]])
 def test_no_code_and_no_output_scrolls_sideways_and_a_phone_breaks_lines_of_88_characters(pages, tab, width):
-    page, count, cut = tab({"width": width, "height": 900}), 0, {}
-    for path in pages:
-        page.goto(path.relative_to(SITE).as_posix())
+    page, count = tab({"width": width, "height": 900}), 0
+    for name in walk(page, [*pages, PAGES[1]]):
         blocks, scrolling = page.evaluate(SCROLLING)
         count += blocks
-        if scrolling:
-            cut[path.name] = scrolling
-    assert count > 1000 and cut == {}
-    page.goto(PAGES[1])
+        assert not scrolling, name
+    assert count > 1000
     assert (page.evaluate(LINES) == 1) == (width == 1440)
 
 
-def test_the_map_is_links_in_order_in_two_parts(tab):
-    page = tab()
-    page.goto("")
-    parts = page.locator(".course-map ol").all()
-    found = [[link.get_attribute("href") for link in part.locator("a").all()] for part in parts]
-    assert len(found) == 2 and all(found) and [*found[0], *found[1]] == PAGES
-    names = page.locator(".course-map > p").all_inner_texts()
-    assert [name[:8] for name in names] == ["Part one", "Part two"]
-
-
-LOADED = 3_000_000  # bytes before the first touch
+def test_the_map_is_links_in_order_in_two_parts():
+    [course_map] = parsed(SITE / "index.html").select(".course-map")
+    one, two = ([link["href"] for link in part.find_all("a")] for part in course_map.find_all("ol"))
+    assert one and two and [*one, *two] == PAGES
+    assert [name.text.strip()[:8] for name in course_map.find_all("p", recursive=False)] == ["Part one", "Part two"]
 
 
 def test_a_page_is_light_before_the_first_touch(pages, tab):
-    """All files of a page count, as they are on the disk; weights come later."""
-    page, size, asked = tab(), {}, []
-    page.on("response", lambda answer: asked.append(answer.url))
-    for path in pages:
+    """At most 3 MB of files, as they are on the disk; weights come later."""
+    page, size, asked = tab(), {}, set()
+    page.on("response", lambda answer: asked.add(urlsplit(answer.url)))
+    for name in walk(page, pages):
+        page.wait_for_load_state("networkidle")
+        files = [SITE / unquote(url.path.removeprefix("/course/")) for url in asked if url.scheme == "http"]
+        size[name] = sum(file.stat().st_size for file in files)
         asked.clear()
-        page.goto(path.relative_to(SITE).as_posix(), wait_until="networkidle")
-        files = {SITE / unquote(urlsplit(url).path.removeprefix("/course/")) for url in asked if url.startswith("http")}
-        size[path.name] = sum((file / "index.html" if file.is_dir() else file).stat().st_size for file in files)
-    assert {name: count for name, count in size.items() if count > LOADED} == {}
+    assert min(size.values()) > 20_000 and {name: count for name, count in size.items() if count > 3_000_000} == {}
 
 
 CUT_OFF = """paper => {
@@ -423,10 +410,8 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
     paper = 680  # CSS pixels: A4 without its margins
     page = tab({"width": paper, "height": 1000})
     page.emulate_media(media="print")
-    for path in pages:
-        page.goto(path.relative_to(SITE).as_posix())
-        assert page.evaluate(CUT_OFF, paper) == [], path
-    page.goto(PAGES[1])
+    for name in walk(page, [*pages, PAGES[1]]):
+        assert page.evaluate(CUT_OFF, paper) == [], name
     for aside in (".skip-to-content", ".sidebar-drawer", ".toc-drawer", ".mobile-header", ".related-pages"):
         assert not page.locator(aside).first.is_visible(), aside
     for what, least, visible in (
@@ -441,9 +426,8 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
 
 def test_paper_has_no_knobs_and_says_nothing_of_them(tab):
     page, count = tab(), 0
-    for path in ("", *PAGES):
+    for path in walk(page, ("", *PAGES)):
         page.emulate_media(media="screen")
-        page.goto(path)
         controls = len(come_to_life(page))
         sentences = page.locator("article .knob:not(.cell_output *)").all()
         assert all(sentence.is_visible() for sentence in sentences), path

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.pages.browser.reader import pick, shown, slide, type_story
+from tests.pages.browser.reader import near, pick, shown, slide, type_story
 from tests.show.controls import INNS
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
@@ -31,15 +31,15 @@ def in_torch(story: str, place: str, name: str, size: int = 0, seed: int = 0) ->
     return vocabulary.decode(tokens[0]), weights
 
 
+def offers(root):
+    return root.get_by_role("combobox", name="by", exact=True)
+
+
 def swap(root, place: str, name: str, step: int) -> dict:
     """Turn the knobs there, and read what is shown."""
     pick(root, CALLED[place][0])
     offers(root).select_option(name)
     return slide(root, step)
-
-
-def offers(root):
-    return root.get_by_role("combobox", name="by", exact=True)
 
 
 @pytest.mark.parametrize("place", CALLED)
@@ -52,7 +52,7 @@ def test_each_replacement_at_each_size_writes_and_weighs_as_in_torch(show, place
             about = f"{place}, {name}, {size}"
             assert (state["own"], state["size"]) == (text, size), about
             rows = [row + [0.0] * (weights.shape[1] - len(row)) for row in state["weights"]]
-            assert torch.allclose(torch.tensor(rows, dtype=torch.float), weights, atol=1e-4), about
+            near(rows, weights, about=about)
     alone = {way: in_torch(INNS, place, way)[0] for way in ("full", "none", "mean")}
     assert {way: state[way] for way in alone} == alone
     assert offers(root).locator("option").all_inner_texts() == names
@@ -68,8 +68,7 @@ def test_each_draw_is_different_and_the_same_as_in_torch(show):
         assert (shown(root)["own"], shown(root)["seed"]) == (in_torch(INNS, "cross", "features", 256, seed)[0], seed)
     drawn = "() => {const next = tfm.randomNumbers(3); return Array.from({length: 500}, () => next());}"
     assert root.page.evaluate(drawn) == random_numbers(3, 500).tolist()
-    gaussian = torch.tensor(root.page.evaluate("() => tfm.normals(3, [5, 2, 7])"), dtype=torch.float64)
-    assert torch.allclose(gaussian, normals(3, 5, 2, 7), atol=1e-12)
+    near(root.page.evaluate("() => tfm.normals(3, [5, 2, 7])"), normals(3, 5, 2, 7), 1e-12)
 
 
 def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(show):
