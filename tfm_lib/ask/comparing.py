@@ -1,6 +1,5 @@
 """Tells in words how a value differs from the expected one, and shows values in a line."""
 
-import math
 import numbers
 from typing import Any
 
@@ -22,10 +21,10 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
     A number may come as one of numpy or as a tensor without axes, and a tuple as a list. The tolerance is relative: to
     a number itself, to the largest entry of a tensor; whole numbers are exact, and the case of letters is free.
     """
-    if isinstance(expected, Tensor):
-        return _tensors(expected, came, tolerance)
     if came is None and expected is not None:
         return "What came is None: is there a `return`?"
+    if isinstance(expected, Tensor):
+        return _tensors(expected, came, tolerance)
     if isinstance(came, np.generic) or (isinstance(came, Tensor) and came.dim() == 0 and came.device.type != "meta"):
         came = came.item()
     if isinstance(expected, bool) or expected is None or isinstance(expected, str):
@@ -39,8 +38,8 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
             return f"What came is {kind(came)}, and a number is wanted."
         if isinstance(expected, int):
             return None if came == expected else "The number differs."
-        close = math.isclose(came, expected, rel_tol=tolerance, abs_tol=tolerance * _zero(abs(float(expected))))
-        return None if close or (math.isnan(came) and math.isnan(expected)) else "The number differs."
+        came, expected = (torch.tensor(number, dtype=torch.float64) for number in (came, expected))
+        return _tensors(expected, came, tolerance) and "The number differs."
     if isinstance(expected, tuple | list | dict):
         found = ((name, difference(one, other, tolerance)) for name, one, other in _pairs(expected, came, "Entry"))
         return _form(expected, came) or next((f"{name}: {what}" for name, what in found if what), None)
@@ -80,14 +79,7 @@ def _pairs(expected: Any, came: Any, entry: str) -> list[tuple[str, Any, Any]]:
     return [(f"{entry} {place}", *both) for place, both in enumerate(zip(expected, came, strict=True))]
 
 
-def _zero(size: float) -> float:
-    """What a difference is measured by besides the expected value: 1 where that is zero, or zero but for rounding."""
-    return 1.0 if size < 1e-12 else 0.0
-
-
 def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
-    if came is None:
-        return "What came is None: is there a `return`?"
     if not isinstance(came, Tensor):
         return f"What came is {kind(came)}, and a tensor is wanted."
     if came.shape != expected.shape:
@@ -102,8 +94,8 @@ def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
         return "There is nan in it where no nan should be."
     finite = expected[expected.isfinite()].abs()
     largest = finite.max().item() if finite.numel() else 0.0  # rounding in a small entry is of the largest one's size
-    absolute = tolerance * (largest + _zero(largest))
-    close = torch.allclose(came, expected, rtol=tolerance, atol=absolute, equal_nan=True)
+    absolute = tolerance * (largest if largest > 1e-12 else 1.0)  # where all are zero, or zero but for rounding
+    close = torch.allclose(came, expected, rtol=0.0, atol=absolute, equal_nan=True)
     return None if close else "Some values differ."
 
 

@@ -106,34 +106,15 @@ def _stop_unheard() -> Iterator[None]:
         sys.unraisablehook, threading.excepthook = unraisable, in_thread
 
 
-def _clock() -> Callable[[], float]:
-    """A clock that tells every thread for how many seconds the calling thread has computed.
-
-    Where the system has none for a single thread (macOS, Windows), the clock of the process stands in for it: the
-    other threads of a kernel do next to nothing meanwhile.
-    """
-    if not hasattr(time, "pthread_getcpuclockid"):
-        start = time.process_time()
-        return lambda: time.process_time() - start
-    clock = time.pthread_getcpuclockid(threading.get_ident())
-
-    def computed() -> float:
-        with suppress(OSError):  # the thread has ended
-            return time.clock_gettime(clock)
-        return 0.0
-
-    return computed
-
-
-def _wait(thread: threading.Thread, clocks: list[Callable[[], float]]) -> str:
+def _wait(thread: threading.Thread) -> str:
     """Wait until the thread is done or a time is up; returns which time that was, and "" if the thread is done.
 
-    `clocks` holds the thread's clock, once it has begun. Nothing computes for a second in less than a second, so the
-    clock is looked at again when the rest could be over.
+    Its seconds are those of the process: the other threads of a kernel do next to nothing meanwhile. No system but
+    Linux has a clock for a single thread. With one core at work, the clock is looked at when the rest could be over.
     """
-    end = time.monotonic() + WAITING
+    computed, end = time.process_time() + SECONDS, time.monotonic() + WAITING
     while thread.is_alive():
-        left, patience = SECONDS - (clocks[0]() if clocks else 0.0), end - time.monotonic()
+        left, patience = computed - time.process_time(), end - time.monotonic()
         if left <= 0:
             loop = "is there a loop that never stops, or a very slow one?"
             return f"It did not come to an end within {SECONDS:g} seconds of computing: {loop}"
@@ -153,10 +134,8 @@ def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
     """
     results: list[Any] = []
     errors: list[BaseException] = []
-    clocks: list[Callable[[], float]] = []
 
     def work() -> None:
-        clocks.append(_clock())
         try:
             torch.set_num_threads(1)  # for tensors this small more of them only wait, on busy cores for seconds
             results.append(function())
@@ -169,7 +148,7 @@ def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):  # a reader who stops the cell stops the answer
-            late = _wait(thread, clocks)
+            late = _wait(thread)
         give_up = time.monotonic() + 1
         while thread.is_alive() and not (results or errors) and time.monotonic() < give_up:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(OutOfTime))
