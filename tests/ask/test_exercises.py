@@ -273,10 +273,10 @@ def test_progress_is_kept_and_never_lost(tmp_path, monkeypatch, capsys):
     listed = [line for line in shown.splitlines() if line.startswith("  ")]
     assert len(listed) == len(checks.exercises("attention")), "only the lesson that was begun is shown in full"
 
-    Path("progress.json").write_text('{"cut')
+    Path("progress.json").write_text('{"x": "half"}')
     checks.check(second, solution(EXERCISES[1]))
     assert json.loads(Path("progress.json").read_text()) == {second: "right"}
-    assert Path("progress.unreadable1.json").read_text() == '{"cut'
+    assert Path("progress.unreadable1.json").read_text() == '{"x": "half"}'
     assert "kept as progress.unreadable1.json" in capsys.readouterr().out
 
 

@@ -9,7 +9,8 @@ from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import LESSONS
 from tfm_lib.model import TransformerConfig
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.architecture_control import architecture_control
+from tfm_lib.show.architecture_control import STORY as FIRE
+from tfm_lib.show.architecture_control import architecture_control, computed
 from tfm_lib.show.beam_control import beam_control
 from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
@@ -17,6 +18,7 @@ from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve
 from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.model_boxes import boxes
+from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.summarizer_controls import decoding_control
 from tfm_lib.show.swap_attention import swap_attention
@@ -87,8 +89,8 @@ def test_the_query_says_its_numbers_by_hand():
 def test_vectors_grow_from_layer_to_layer_until_the_last_norm_as_lesson_05_says():
     model, vocabulary = newsroom_model()
     encoder = [box.name for box in boxes(model.config)["encoder"] if box.role in ("positions", "norm", "encoder")]
-    texts = [repr(architecture_control(model, vocabulary, opened=name)) for name in encoder]
-    *growing, memory = [float(words.split("A vector is ")[1].split()[0]) for words in texts]
+    src, start = read_story(model, vocabulary, FIRE), torch.tensor([[model.config.start_id]])
+    *growing, memory = [computed(model, src, start, name).norm(dim=-1).mean() for name in encoder]
     assert growing == sorted(growing) and growing[-1] > 1.5 * growing[0] and memory < growing[0]
 
 
