@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfm_lib.lessons import LESSONS
 
@@ -40,7 +40,7 @@ def headings(file: Path) -> dict[str, Heading]:
     found: dict[str, Heading] = {}
     if not file.is_file():
         return found
-    asked = None
+    asked: dict[str, Any] | None = None
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and (match := HEADING.match(source)):
