@@ -151,7 +151,7 @@ def test_the_lesson_says_what_the_check_knows(exercise):
     title, label, *task = section(exercise).text.split("\n\n")
     called = heading(exercise.name)
     assert title == f"### Exercise {number}: {called.title}" and called.number == f"Exercise {number}"
-    [cell] = [cell for cell in read(LESSONS / called.file).cells if cell.id == called.cell]
+    [cell] = [cell for cell in read(LESSONS / called.file).cells if called.link == f"#cell-id={cell.id}"]
     assert cell.source == section(exercise).text, "where the link leads"
     assert label == f"*Difficulty {exercise.difficulty} of 5 · {exercise.minutes} minutes · trains {exercise.trains}*"
     assert task, "the task itself is missing"

@@ -22,9 +22,8 @@ from tfm_lib.show.cache_control import cache_control
 from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES, Live
 from tfm_lib.show.machine import machine
-from tfm_lib.show.mask_control import mask_control
+from tfm_lib.show.mask_control import mask_control, prefix_control
 from tfm_lib.show.picture_control import picture_control
-from tfm_lib.show.prefix_control import prefix_control
 from tfm_lib.show.scripts import CSS, classic_script, scripts_of, weights_script
 from tfm_lib.show.sinusoid_control import sinusoid_control
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature

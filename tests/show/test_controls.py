@@ -1,54 +1,29 @@
 """What controls say where no script runs, what a notebook stores of them, and what they refuse."""
 
-import base64
-
 import pytest
 import torch
 
-from tests.ask.test_quiz import bundles
-from tests.nbclaims import outputs
 from tests.pages.browser.test_curve import Run
-from tests.show.controls import CONTROLS, MASKED
+from tests.show.controls import MASKED
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import LESSONS
-from tfm_lib.masks import causal_mask
 from tfm_lib.model import TransformerConfig
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.architecture_control import architecture_control
+from tfm_lib.show.architecture_control import STORY as FIRE
+from tfm_lib.show.architecture_control import architecture_control, computed
 from tfm_lib.show.beam_control import beam_control
 from tfm_lib.show.cache_control import cache_control
-from tfm_lib.show.heads_control import STORY, heads_control
-from tfm_lib.show.live import ON_PAGES, VIEW, caption
+from tfm_lib.show.heads_control import heads_control
+from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve
 from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.model_boxes import boxes
+from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.summarizer_controls import decoding_control
 from tfm_lib.show.swap_attention import swap_attention
-from tfm_lib.writing.tracing import record_attention
 
 OF_A_STORY = (architecture_control, beam_control, cache_control, decoding_control)
-
-
-@pytest.mark.parametrize("make", CONTROLS.values(), ids=list(CONTROLS))
-def test_the_stored_form_is_the_picture_with_its_words_and_no_view(make):
-    live = make()
-    [shown] = bundles(live)
-    assert set(shown.data) == {"image/png", "text/plain", ON_PAGES, VIEW}
-    stored, words = outputs.clean([shown])
-    assert set(stored.data) == {"image/png", "text/plain", ON_PAGES}
-    assert words.data == {"text/html": caption(repr(live))}
-    assert stored.metadata["image/png"]["alt"] == stored.data["text/plain"] == repr(live)
-    assert base64.b64decode(stored.data["image/png"]) == live.data["image/png"]
-
-
-def test_the_stored_form_of_a_curve_is_a_line_of_text():
-    curve = live_curve(25)
-    curve(Run(2.0, 1.0))
-    [shown] = bundles(curve)
-    [stored] = outputs.clean([shown])
-    words = "The learning curve of 25 steps. Run this cell and the training to watch it grow."
-    assert stored.data == {"text/plain": words}
 
 
 @pytest.mark.parametrize("steps", [1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7])
@@ -111,20 +86,11 @@ def test_the_query_says_its_numbers_by_hand():
     )
 
 
-def test_boxes_say_what_is_opened_and_where_its_largest_number_stands():
-    live = architecture_control(*newsroom_model(), opened="decoder.layers.1.cross_attention")
-    assert repr(live) == (
-        "Decoder, layer 1: Cross-attention. How much each word looks at each word of the story. At “in”, position 5, "
-        "the mean of the heads gives “bergen”, position 6, the weight 0.82."
-    )
-    assert live.data[ON_PAGES]["weights"] == ["newsroom"]
-
-
 def test_vectors_grow_from_layer_to_layer_until_the_last_norm_as_lesson_05_says():
     model, vocabulary = newsroom_model()
     encoder = [box.name for box in boxes(model.config)["encoder"] if box.role in ("positions", "norm", "encoder")]
-    texts = [repr(architecture_control(model, vocabulary, opened=name)) for name in encoder]
-    *growing, memory = [float(words.split("A vector is ")[1].split()[0]) for words in texts]
+    src, start = read_story(model, vocabulary, FIRE), torch.tensor([[model.config.start_id]])
+    *growing, memory = [computed(model, src, start, name).norm(dim=-1).mean() for name in encoder]
     assert growing == sorted(growing) and growing[-1] > 1.5 * growing[0] and memory < growing[0]
 
 
@@ -138,22 +104,6 @@ def test_each_side_has_its_boxes_from_the_bottom_to_the_top():
     assert labels[2:8] == labels[8:14] == labels[14:20] and labels[-3:] == ["Norm", "Linear", "Softmax"]
     lessons = {lesson.name for lesson in LESSONS}
     assert {box.lesson for column in columns.values() for box in column} <= lessons
-
-
-def test_words_name_each_heads_favorite_and_that_of_the_mean():
-    model, vocabulary = newsroom_model()
-    src = torch.tensor([vocabulary.encode(STORY)])
-    with record_attention(model) as maps:
-        model.encode(src)
-    weights, words = maps["encoder.layers.0.self_attention"][0, :, 4], vocabulary.pieces(src[0])  # (H, S)
-    favorites = [f"“{words[row.argmax()]}” ({row.max():.2f})" for row in weights]
-    mean = weights.mean(0)
-    assert repr(heads_control(model, vocabulary)) == (
-        f"The query is “houses” in layer 0. Heads 0 to 7 give their largest weight to {', '.join(favorites)}. "
-        f"Different words: {weights.argmax(-1).unique().numel()}. The mean of all heads gives its largest weight, "
-        f"{mean.max():.2f}, to “{words[mean.argmax()]}”."
-    )
-    assert mean.max() < weights.max(-1).values.mean() - 0.1  # what the mean hides
 
 
 def test_a_word_that_occurs_twice_is_named_with_its_position():
@@ -172,13 +122,6 @@ def test_a_mask_says_who_is_seen():
     assert repr(mask_control(torch.zeros(1, 1), ["a"])).startswith("Causal: 1 of 1 pairs may attend.")
     two_alike = torch.tensor([0.0, 1, 0, 1, 9]).expand(5, 5)
     assert "looks most at “b” and “d”, with weight 0.37 each." in repr(mask_control(two_alike, list("abcde")))
-
-
-def test_a_mask_weighs_what_is_left_as_the_lesson_does():
-    words = ["heavy", "rain", "flooded", "the", "old", "bridge"]
-    weights = MASKED.masked_fill(~(causal_mask(6)[0, 0] & (torch.arange(6) < 5)), -torch.inf).softmax(-1)[-1]
-    text = repr(mask_control(MASKED, words))
-    assert f"looks most at “{words[int(weights.argmax())]}”, with weight {weights.max():.2f}" in text
 
 
 def test_pages_get_the_scores_and_the_words_as_they_are_called():

@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from numpy.typing import ArrayLike
 from PIL import Image
@@ -21,7 +21,7 @@ from tfm_lib.positions import sinusoidal_table
 from tfm_lib.show.drawings import architecture, course_map, multi_head_attention
 from tfm_lib.show.figure import COLORS, DARK, DIVERGING, INK, MEANING, QUIET, ROLES, SEQUENTIAL
 from tfm_lib.show.live import caption
-from tfm_lib.show.overview import BOXES, INSIDE, PARTS
+from tfm_lib.show.overview import PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
 from tfm_lib.show.ribbons import LETTER, ribbons
 from tfm_lib.show.scripts import CSS
@@ -120,9 +120,8 @@ def test_figures_and_the_style_leave_no_trace_in_matplotlib_nor_take_a_readers_s
         assert attention_map(weights(5, 7), TARGET, SOURCE).png() == expected
 
 
-@pytest.mark.parametrize("pyplot_was_used", [False, True])
 @pytest.mark.parametrize("cell", ["figure", "display(figure)"])
-def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, pyplot_was_used, monkeypatch):
+def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, monkeypatch):
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.core.pylabtools import select_figure_formats
     from IPython.utils.capture import capture_output
@@ -131,9 +130,8 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, py
     shell = InteractiveShell()  # not the singleton: nothing stays registered
     InteractiveShell._instance = shell
     try:
-        if pyplot_was_used:
-            select_figure_formats(shell, {"svg"})
-        figure = with_lit("memory")
+        select_figure_formats(shell, {"svg"})  # as once pyplot was used
+        figure = architecture(["memory"])
         shell.user_ns.update(figure=figure)
         with capture_output() as captured:
             assert shell.run_cell(cell).success
@@ -177,30 +175,6 @@ def test_a_small_map_tells_where_every_query_looks():
     assert alt.endswith("“d” at nothing.")
 
 
-def test_the_cells_show_the_weights_or_a_ring_on_the_largest():
-    shown = weights(5, 7)
-    texts = {text.get_text() for text in attention_map(shown, TARGET, SOURCE).axes[0].texts}
-    assert texts == {f"{weight:.2f}" for weight in shown.flatten().tolist()}
-    hidden = attention_map(torch.tensor([[1.0, 0.0], [0.999, 0.001]]), ["a", "b"], ["x", "y"])
-    assert [text.get_text() for text in hidden.axes[0].texts] == ["1.00", "0", "1.00", "0.00"]
-    large = weights(12, 40)
-    rings = [tuple(ring.get_xydata()[0]) for ring in attention_map(large, range(12), range(40)).axes[0].lines]
-    assert rings == [(column, row) for row, column in enumerate(large.argmax(1).tolist())]
-
-
-def test_ribbons_name_the_widest_line_of_each_word_and_draw_it_as_wide_as_its_weight():
-    looks = torch.tensor([[0.9, 0.06, 0.04], [0.0, 0.0, 1.0]])
-    figure = ribbons(looks, ["a", "b"], ["x", "y", "z"])
-    assert figure.alt.endswith("“a” to “x”, “b” to “z”.")
-    lines = figure.axes[0].patches  # 0.04 is too faint for one
-    assert [line.get_linewidth() for line in lines] == pytest.approx([9 * 0.9, 9 * 0.06, 9.0])
-    at = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
-    for line, (query, key) in zip(lines, ["ax", "ay", "bz"], strict=True):
-        (x, low), *_, (to, high) = line.get_path().vertices
-        assert [x - at[query][0], to - at[key][0]] == pytest.approx([LETTER / 2, LETTER / 2])
-        assert at[query][1] < low < high < at[key][1]
-
-
 def test_ribbons_of_many_words_name_the_five_widest_in_the_order_of_the_text():
     looks = torch.diag(torch.tensor([0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.5]))
     lower = [word.upper() for word in SOURCE]
@@ -226,14 +200,7 @@ def test_a_mask_is_told_by_sign_and_by_words():
     assert "4 of 6 pairs are allowed, and no query sees “<pad>”." in figure.alt
 
 
-def test_low_columns_are_called_fast_because_they_are():
-    table = sinusoidal_table(60, 32)
-    figure = sinusoids(table, columns=[0, 16])
-    changes = [int((table[1:, c].ge(0) != table[:-1, c].ge(0)).sum()) for c in (0, 16)]
-    assert f"{changes[0]} in column 0, {changes[1]} in column 16" in figure.alt
-    assert changes[0] > 10 and changes[1] == 0
-    words = {text.get_text(): text.get_position()[0] for text in figure.axes[0].texts if text.get_text()}
-    assert words == {"fast": 0, "slow": 31}
+def test_in_each_half_low_columns_are_called_fast():
     halves = sinusoids(sinusoidal_table(60, 32, interleaved=False))
     ends = [(text.get_text(), text.get_position()[0]) for text in halves.axes[0].texts if text.get_text()]
     assert ends == [("fast", 0), ("slow", 15), ("fast", 16), ("slow", 31)]
@@ -332,15 +299,6 @@ def test_each_role_has_one_look_whose_lines_stand_out_and_whose_areas_carry_dark
         assert 1.05 / (line + 0.05) > 3 and (area + 0.05) / (ink + 0.05) > 7, role  # WCAG 2.2: 1.4.11 and 1.4.6
 
 
-def test_the_map_lights_the_current_lesson_by_frame_and_words():
-    figure = course_map(4)
-    frames = [patch.get_linewidth() for patch in figure.axes[0].patches]
-    assert [width > 2 for width in frames] == [lesson.number == "04" for lesson in LESSONS]
-    assert "You are in lesson 04, positional encoding" in figure.alt
-    counts = [[text.get_text() for text in one.axes[0].texts].count("you are here") for one in (figure, course_map())]
-    assert counts == [1, 0]
-
-
 def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
     places = {lesson.number: lesson.place for lesson in LESSONS}
     assert len(set(places.values())) == len(LESSONS)
@@ -350,56 +308,6 @@ def test_every_lesson_builds_on_earlier_ones_and_arrows_join_neighbors():
             (x, y), (to_x, to_y) = places[before], lesson.place
             # Between two rows there is a gap, through which an arrow may lead past other boxes.
             assert before < lesson.number and (to_y - y == 1 or (y == to_y and abs(x - to_x) == 1))
-
-
-@cache
-def with_lit(part: str) -> Figure:
-    return architecture([part])
-
-
-def boxes_of(figure: Figure) -> dict[str, list[tuple[str, bool]]]:
-    """The fill of each box and whether its frame is thick, by the words in it."""
-    [axes] = figure.axes
-    found: dict[str, list[tuple[str, bool]]] = {}
-    for text in filter(Text.get_text, axes.texts):
-        for patch in axes.patches:
-            (left, bottom), (right, top) = patch.get_extents().transformed(axes.transData.inverted()).get_points()
-            x, y = text.get_position()
-            if left < x < right and bottom < y < top and right - left < 2:
-                look = (to_hex(patch.get_facecolor()), patch.get_linewidth() > 2)
-                found.setdefault(text.get_text(), []).append(look)
-    return found
-
-
-@pytest.mark.parametrize("part", BOXES)
-def test_a_lit_part_stands_out_by_frame_and_by_the_color_that_it_has_everywhere(part):
-    lit = MEANING[PARTS[part][0]].fill
-    found = boxes_of(with_lit(part))
-    assert {*found[BOXES[part][0]]} == {(lit, True)}
-    others = {look for text, looks in found.items() for look in looks if text != BOXES[part][0]}
-    faded = (MEANING["aside"].fill, False)
-    assert faded in others and others <= ({faded, (MEANING["attention"].fill, False)} if part in INSIDE else {faded})
-
-
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_lit_side_has_its_parts_in_their_colors(side):
-    figure = architecture([side])
-    fills = {fill for looks in boxes_of(figure).values() for fill, _ in looks}
-    assert {MEANING[role].fill for role in ("attention", "norm", "feed-forward")} <= fills
-    [frame] = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
-    assert to_hex(frame.get_edgecolor()) == MEANING[side].color
-
-
-def test_what_was_written_is_read_again_where_that_is_lit():
-    drawn = [architecture(lit).axes[0].lines for lit in (["softmax"], ["softmax", "next_token"])]
-    assert [sum(line.get_color() == MEANING["output"].color for line in lines) for lines in drawn] == [0, 1]
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_the_small_drawing_names_what_is_lit_and_takes_less_than_half_a_screen(part):
-    figure = with_lit(part)
-    assert PARTS[part][1] in figure.alt and 100 * figure.get_size_inches()[1] < 768 / 2
-    assert min(text.get_fontsize() for text in figure.axes[0].texts) >= 7.5  # more than ten pixels
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def check(name: str, answer: Any) -> None:
         return
     verdict = judge(exercise, answer)
     state, called = verdict.state, heading(exercise.name)
-    title = Piece(str(called), link=called.inside) if called else exercise.name
+    title = Piece(str(called), link=called.link) if called else exercise.name
     first: Line = [Piece(f"{SIGNS[state]} ", state), title, ": ", Piece(WORDS[state], state), "."]
     tell([first, *([line] for line in verdict.reasons())], plain=state == "open")
     try:

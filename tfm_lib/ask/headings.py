@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfm_lib.lessons import LESSONS
 
@@ -14,25 +14,15 @@ EFFORT = re.compile(r"^\*Difficulty (\d) of 5 · (\d+) minutes?", re.MULTILINE)
 
 
 class Heading(NamedTuple):
-    """Of an exercise; a link leads there as JupyterLab names cells."""
+    """Of an exercise; the link leads there as JupyterLab names cells."""
 
     number: str  # "Exercise 3"
     title: str
     file: str  # of its lesson
-    cell: str  # its id
+    link: str  # to its cell, from the lesson itself
     name: str  # what a learner hands to `check`, such as "attention.scaled"
     difficulty: int  # 1, a warm-up, to 5
     minutes: int
-
-    @property
-    def inside(self) -> str:
-        """The link from the lesson itself."""
-        return f"#cell-id={self.cell}"
-
-    @property
-    def outside(self) -> str:
-        """The link from another notebook in the same folder."""
-        return self.file + self.inside
 
     def __str__(self) -> str:
         return f"{self.number} ({self.title})"
@@ -50,12 +40,12 @@ def headings(file: Path) -> dict[str, Heading]:
     found: dict[str, Heading] = {}
     if not file.is_file():
         return found
-    asked = None
+    asked: dict[str, Any] | None = None
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and (match := HEADING.match(source)):
             difficulty, minutes = effort.groups() if (effort := EFFORT.search(source)) else (0, 0)
-            asked = {"number": match[1], "title": match[2], "file": file.name, "cell": cell["id"]}
+            asked = {"number": match[1], "title": match[2], "file": file.name, "link": f"#cell-id={cell['id']}"}
             asked |= {"difficulty": int(difficulty), "minutes": int(minutes)}
         elif asked and (checked := CHECKED.search(source)):
             found[checked[1]] = Heading(name=checked[1], **asked)

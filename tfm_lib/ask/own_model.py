@@ -38,9 +38,11 @@ def score(model: nn.Module, stories: int = 500) -> float:
     shipped_parameters = sum(parameter.numel() for parameter in shipped.parameters())
     print(f"your own model: {right / stories:6.1%} of {stories} headlines, {parameters:,} parameters")
     print(f"the shipped one:{shipped_right / stories:6.1%}, {shipped_parameters:,} parameters")
-    score = {"right": right, "of": stories, "parameters": parameters}
-    score |= {"shipped_right": shipped_right, "shipped_parameters": shipped_parameters}
-    progress_file.record_own(progress_file.path(progress_file.OWN), **score)
+    best = progress_file.load(file := progress_file.path(progress_file.OWN))
+    if right * best.get("of", 1) >= best.get("right", 0) * stories:
+        score = {"right": right, "of": stories, "parameters": parameters}
+        score |= {"shipped_right": shipped_right, "shipped_parameters": shipped_parameters}
+        progress_file.write(file, score)
     return right / stories
 
 

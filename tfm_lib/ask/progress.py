@@ -15,25 +15,16 @@ def progress(folder: Path | None = None) -> None:
     Of the questions it says how many you answered, once there is one, and of a model of your own, which
     `tfm_lib.ask.own_model.score` has scored, how well it writes. folder: that of the notebooks, if it is another one.
     """
-
-    def file(name: str) -> Path | None:
-        return progress_file.path(name) if folder is None else folder / name
-
+    names = progress_file.FILE, progress_file.QUIZZES, progress_file.OWN
     try:
-        states = progress_file.load(file(progress_file.FILE))
-        answers = progress_file.load_answers(file(progress_file.QUIZZES))
-        score = progress_file.load_own(file(progress_file.OWN))
+        files = (folder / name if folder else progress_file.path(name) for name in names)
+        states, answers, score = map(progress_file.load, files)
     except OSError as error:
         print(f"Your progress could not be read, so all is shown as open: {error}")
         states, answers, score = {}, {}, {}
-    legend = {
-        "right": "right   ",
-        "wrong": "tried   ",
-        "open": "open   (once you try one, its lesson's exercises are listed)\n",
-    }
-    lines: list[Line] = [
-        [part for state, words in legend.items() for part in (Piece(f"{SIGNS[state]} ", state), words)]
-    ]
+    right, tried, yet = (Piece(f"{SIGNS[state]} ", state) for state in ("right", "wrong", "open"))
+    about = "open   (once you try one, its lesson's exercises are listed)\n"
+    lines: list[Line] = [[right, "right   ", tried, "tried   ", yet, about]]
     every = {lesson: list(headings(lesson.file).values()) for lesson in LESSONS}
     for lesson, exercises in every.items():
         lines += _lesson_lines(lesson, exercises, states, answers)
@@ -58,7 +49,7 @@ def _lesson_lines(
     for e in exercises if any(e.name in states for e in exercises) else ():
         state = states.get(e.name, "open")
         effort = f"{'':{60 - len(str(e))}} {'●' * e.difficulty:<5} {e.minutes:>3} min"
-        lines.append(["  ", Piece(f"{SIGNS[state]} ", state), Piece(str(e), link=e.outside), effort])
+        lines.append(["  ", Piece(f"{SIGNS[state]} ", state), Piece(str(e), link=e.file + e.link), effort])
     return lines
 
 

@@ -1,4 +1,4 @@
-"""What a learner has done: exercises and questions, each kept in a small file beside the notebooks."""
+"""What a learner has done: exercises, questions, a model of their own; each kept in a small file by the notebooks."""
 
 import json
 import os
@@ -8,10 +8,13 @@ from typing import Any
 
 from tfm_lib.files import write_whole
 
-FILE = "progress.json"
-QUIZZES = "quizzes.json"
-OWN = "own_model.json"
+FILE, QUIZZES, OWN = "progress.json", "quizzes.json", "own_model.json"
 NOWHERE = "TFM_NO_PROGRESS"  # set in the test run, which starts and ends empty
+SOUND: dict[str, Callable[[Any], bool]] = {  # whether a value of each file is one that was written there
+    FILE: lambda state: state in ("wrong", "right"),  # by the name of its exercise
+    QUIZZES: lambda quiz: isinstance(quiz, dict) and all(isinstance(letters, str) for letters in quiz.values()),
+    OWN: lambda number: isinstance(number, int),
+}
 
 
 def path(name: str = FILE) -> Path | None:
@@ -19,53 +22,13 @@ def path(name: str = FILE) -> Path | None:
     return None if os.environ.get(NOWHERE) else Path.cwd() / name
 
 
-def load(file: Path | None) -> dict[str, str]:
-    """The state of each exercise that was tried, "wrong" or "right", by its name."""
-    return _read(file, lambda state: state in ("wrong", "right"))
-
-
-def record(file: Path | None, name: str, state: str) -> None:
-    """Keep what came of an exercise. One that was right once stays right.
-
-    Where the file cannot be written, as in a folder that is read-only, nothing is kept, and nothing fails.
-    """
-    if file is None or state == "open":
-        return
-    states = load(file)
-    if states.get(name) not in ("right", state):
-        _write(file, states | {name: state})
-
-
-def load_answers(file: Path | None) -> dict[str, dict[str, str]]:
-    """What was chosen in each quiz, by its name: the letters in their order, by the key of the question."""
-    return _read(file, lambda quiz: isinstance(quiz, dict) and all(isinstance(x, str) for x in quiz.values()))
-
-
-def record_answers(file: Path | None, quiz: str, letters: dict[str, str]) -> None:
-    """Keep what was chosen in one quiz, in place of what was kept of it, or nothing where that fails."""
-    if file is not None:
-        _write(file, load_answers(file) | {quiz: letters})
-
-
-def load_own(file: Path | None) -> dict[str, int]:
-    """The best score of a model of one's own, as `record_own` wrote it; empty where there is none."""
-    return _read(file, lambda number: isinstance(number, int))
-
-
-def record_own(file: Path | None, **score: int) -> None:
-    """Keep a score, right, of, parameters, shipped_right and shipped_parameters, if no share before it was better."""
-    before = load_own(file)
-    if file is not None and score["right"] * before.get("of", 1) >= before.get("right", 0) * score["of"]:
-        _write(file, score)
-
-
-def _read(file: Path | None, sound: Callable[[Any], bool]) -> dict[str, Any]:
+def load(file: Path | None) -> dict[str, Any]:
     """What a file holds. One with a value that is not sound is set aside under another name, and nothing is lost."""
     if file is None or not file.exists():
         return {}
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(values, dict) and all(map(sound, values.values())):
+        if isinstance(values, dict) and all(map(SOUND[file.name], values.values())):
             return values
     except ValueError:
         pass
@@ -75,8 +38,16 @@ def _read(file: Path | None, sound: Callable[[Any], bool]) -> dict[str, Any]:
     return {}
 
 
-def _write(file: Path, values: dict[str, Any]) -> None:
+def write(file: Path | None, values: dict[str, Any]) -> None:
+    """Keep these values in place of what the file held. Where it cannot be written, that is said, and nothing fails."""
     try:
-        write_whole(file, (json.dumps(values, indent=1, sort_keys=True) + "\n").encode())
+        if file is not None:
+            write_whole(file, (json.dumps(values, indent=1, sort_keys=True) + "\n").encode())
     except OSError as error:
         print(f"Your progress could not be kept: {error}")
+
+
+def record(file: Path | None, name: str, state: str) -> None:
+    """Keep what came of an exercise. One that was right once stays right."""
+    if state != "open" and (states := load(file)).get(name) not in ("right", state):
+        write(file, states | {name: state})

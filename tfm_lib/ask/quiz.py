@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfm_lib.ask import progress_file
-from tfm_lib.ask.questions import Choice, Question, read_lesson, to_html
+from tfm_lib.ask.questions import Question, read_lesson, to_html
 from tfm_lib.lessons import LESSONS, course_file
 from tfm_lib.show.control import Control
 from tfm_lib.show.live import ON_PAGES, Live
@@ -65,17 +65,11 @@ def _questions(lesson: str, part: str) -> list[Question]:
 
 def _question_data(question: Question) -> dict[str, Any]:
     [right] = [choice.letter for choice in question.choices if not choice.why_not]
-    choices = [
-        {"letter": one.letter, "text": _in_line(one.text), "comment": to_html(_comment(one, question), mathml)}
-        for one in question.choices
-    ]
+    choices = []
+    for letter, text, why_not in question.choices:
+        comment = f"**✗ {letter} is not it.** {why_not}" if why_not else f"**✓ {letter} is right.** {question.answer}"
+        choices.append({"letter": letter, "text": _in_line(text), "comment": to_html(comment, mathml)})
     return {"key": question.key, "question": _in_line(question.question), "right": right, "choices": choices}
-
-
-def _comment(choice: Choice, question: Question) -> str:
-    if choice.why_not:
-        return f"**✗ {choice.letter} is not it.** {choice.why_not}"
-    return f"**✓ {choice.letter} is right.** {question.answer}"
 
 
 def _in_line(markdown: str) -> str:
@@ -97,13 +91,13 @@ def _keep(widget: Control) -> None:
     """Gives the quiz what was chosen before, and from now on keeps what is chosen."""
     file, name = progress_file.path(progress_file.QUIZZES), widget.data["name"]
     try:
-        widget.answers = progress_file.load_answers(file).get(name, {})
+        widget.answers = progress_file.load(file).get(name, {})
     except OSError as error:
         print(f"Your answers could not be read, so all questions are asked anew: {error}")
 
     def keep(change: Mapping[str, Any]) -> None:
         try:
-            progress_file.record_answers(file, name, change["new"])
+            progress_file.write(file, progress_file.load(file) | {name: change["new"]})
         except OSError as error:
             print(f"Your answers could not be kept: {error}")
 

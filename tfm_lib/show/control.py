@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from anywidget import AnyWidget
@@ -18,6 +17,7 @@ if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has n
 
 
 Weights = Mapping[str, bytes] | None  # checkpoints by name
+WORDS: dict[str, str] = json.loads(SENTENCES.read_text(encoding="utf-8"))
 
 
 class Control(AnyWidget):
@@ -64,15 +64,9 @@ def load_record(name: str) -> dict[str, Any]:
     return found
 
 
-@cache
-def _sentences() -> dict[str, str]:
-    sentences: dict[str, str] = json.loads(SENTENCES.read_text(encoding="utf-8"))
-    return sentences
-
-
 def sentence(name: str, *values: object) -> str:
     """What a control and its stored picture both say, by the table that both read: js/words.json."""
-    return _sentences()[name].format(*values)
+    return WORDS[name].format(*values)
 
 
 def minus(number: float) -> str:

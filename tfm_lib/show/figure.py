@@ -1,4 +1,4 @@
-"""What a figure is here: a picture with its message in words, in one style, and cells with tokens as labels.
+"""What a figure is here: a picture with its message in words, in one style, made from sound tensors and labels.
 
 Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson shows a figure by ending a cell in it.
 """
@@ -141,31 +141,3 @@ def label_texts(labels: Labels, count: int, name: str) -> list[str]:
 def quoted(labels: list[str]) -> list[str]:
     """How a caption calls them: in quotes, with its place where a label occurs twice."""
     return [f"“{x}” ({i})" if labels.count(x) > 1 else f"“{x}”" for i, x in enumerate(labels)]
-
-
-def label_inches(labels: list[str]) -> float:
-    """About how many inches the longest label needs."""
-    return 0.078 * max(map(len, labels)) + 0.05
-
-
-def header_inches(keys: list[str], width: float) -> float:
-    """Inches above the cells for the axis' name and the keys, which stand upright where they are too long."""
-    return 0.42 + (label_inches(keys) if label_inches(keys) > width else 0.15)
-
-
-def token_grid(axes: Axes, queries: list[str], keys: list[str], cell: tuple[float, float]) -> None:
-    """Tokens as ticks around cells of the given width and height in inches: keys on top, queries on the left."""
-    width, height = cell
-    axes.set_box_aspect(len(queries) * height / (len(keys) * width))
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    across, down = (next(n for n in (1, 2, 5, 10, 20, 50, 100) if n * side >= 0.15 or n == 100) for side in cell)
-    axes.set_xticks(range(0, len(keys), across), keys[::across], parse_math=False)  # thinned out where they would touch
-    axes.set_yticks(range(0, len(queries), down), queries[::down], parse_math=False)
-    axes.tick_params("x", labelrotation=90 if label_inches(keys) > across * width else 0)
-    axes.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
-    axes.tick_params(which="both", length=0)
-    axes.grid(which="minor", linewidth=min(1.0, 6 * min(cell)))
-    axes.spines[:].set_visible(False)
-    axes.set(xlabel="key", ylabel="query")

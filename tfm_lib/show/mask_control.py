@@ -1,26 +1,17 @@
-"""The mask builder of lesson 02: allow and hide pairs of a self-attention, and see the weights that are left."""
+"""Masks under control: the mask builder of lesson 02, and the prefix of lesson 16, from GPT to BERT."""
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
 from torch import Tensor
 
 from tfm_lib.masks import causal_mask, length_mask, masked_softmax
+from tfm_lib.show.cells import draw_cells, mark_pairs
 from tfm_lib.show.control import Live, control, sentence
-from tfm_lib.show.figure import (
-    DARK,
-    MASK,
-    PALE,
-    SEQUENTIAL,
-    Figure,
-    finite_array,
-    label_texts,
-    quoted,
-    style,
-    token_grid,
-)
-from tfm_lib.show.plots import mark_pairs
+from tfm_lib.show.figure import DARK, MASK, SEQUENTIAL, Figure, finite_array, label_texts, quoted, style
+
+WORDS = ["the", "flood", "hit", "oslo", "last", "night", "start", "flood", "hits", "oslo"]
+ARTICLE = 6  # of them; behind it stand a start mark and a headline
+QUERY = 7  # the place of the word whose row is read to begin with
 
 
 @style()
@@ -64,14 +55,6 @@ def _two_digits(weight: float) -> str:
     return f"{weight + 1e-9:.2f}"
 
 
-def draw_cells(axes: Axes, labels: list[str], cells: np.ndarray, colors: Colormap, side: float) -> None:
-    """A table (T, T) of values from 0 to 1 as cells with a frame, `side` inches wide, between their tokens."""
-    edges = np.arange(len(labels) + 1) - 0.5
-    axes.pcolormesh(edges, edges, cells, cmap=colors, vmin=0, vmax=1, edgecolor=PALE, linewidth=1)
-    token_grid(axes, labels, labels, (side, side))
-    axes.set(xlim=edges[[0, -1]], ylim=edges[[-1, 0]])
-
-
 def _picture(mask: np.ndarray, weights: np.ndarray, labels: list[str], message: str) -> Figure:
     figure = Figure(message, 3.4)
     left, right = figure.subplots(1, 2)
@@ -85,3 +68,17 @@ def _picture(mask: np.ndarray, weights: np.ndarray, labels: list[str], message: 
         right.text(key, query, text, ha="center", va="center", size=8, color=color)
     right.set(yticklabels=[], ylabel="")
     return figure
+
+
+@style()
+def prefix_control() -> Live:
+    """Turn the prefix from GPT, where nothing is one, to BERT, where all is: who sees whom, how often one can ask."""
+    places = np.arange(len(WORDS))
+    mask = (places < ARTICLE) | (places <= places[:, None])  # (T, T)
+    begin, task = (ARTICLE, len(WORDS), ", the article"), sentence("prefix, asked", len(WORDS) - ARTICLE)
+    figure = Figure(sentence("prefix", *begin, WORDS[QUERY], QUERY + 1, mask[QUERY].sum(), len(WORDS), task), 3.4)
+    axes = figure.subplots()
+    draw_cells(axes, WORDS, mask, MASK, 0.26)
+    mark_pairs(axes, mask, 5, 0.8)
+    data = {"words": WORDS, "article": ARTICLE, "prefix": ARTICLE, "query": QUERY}
+    return control("prefixControl", data, figure)

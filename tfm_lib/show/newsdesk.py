@@ -24,11 +24,11 @@ KINDS = {
 }
 DIGITS = {word: str(number) for number, word in newsroom.NUMBERS.items()}
 WIDTH, MARGINS = 7.2, 0.12  # inches of a line, and that a figure keeps above and below its axes
-# How a word stands in its line.
-PLAIN: dict[str, Any] = {"facecolor": "none", "edgecolor": "none"}
-WRITTEN = {"facecolor": MEANING["chosen"].fill, "edgecolor": "none"}
-CHOSEN = {"facecolor": MEANING["chosen"].fill, "edgecolor": COLORS[0], "linewidth": 1.6}
-AHEAD = {"facecolor": "none", "edgecolor": QUIET, "linestyle": ":"}
+CHOSEN = {
+    "facecolor": MEANING["chosen"].fill,
+    "edgecolor": COLORS[0],
+    "linewidth": 1.6,
+}  # the look of a word
 
 
 @cache
@@ -87,20 +87,23 @@ def quoted_list(words: Sequence[str]) -> str:
     return ", ".join(f"“{word}”" for word in words)
 
 
-def page(figure: Figure) -> Axes:
-    """Axes that count in inches, x from 0 to WIDTH, y from 0 down; `crop` says how far."""
-    axes = figure.subplots()
+def set_texts(
+    figure: Figure, *texts: tuple[str, Sequence[str], Sequence[dict[str, Any]]], room: float = 0
+) -> tuple[Axes, float]:
+    """Texts under one another, each a title, words and a look for each word, with so many inches of room under them.
+
+    Returns the axes, which count in inches, x from 0 to WIDTH, y from 0 down, and y under the last text.
+    """
+    axes, bottom = figure.subplots(), 0.0
+    for title, words, looks in texts:
+        bottom = _set_words(axes, title, words, looks, bottom)
+    axes.set(xlim=(0, WIDTH), ylim=(bottom - room, 0), aspect="equal")
     axes.axis("off")
-    return axes
+    figure.set_size_inches(figure.get_figwidth(), MARGINS - bottom + room)
+    return axes, bottom
 
 
-def crop(figure: Figure, axes: Axes, bottom: float) -> None:
-    """End the picture there."""
-    axes.set(xlim=(0, WIDTH), ylim=(bottom, 0), aspect="equal")
-    figure.set_size_inches(figure.get_figwidth(), MARGINS - bottom)
-
-
-def set_words(axes: Axes, title: str, words: Sequence[str], looks: Sequence[dict[str, Any]], top: float = 0) -> float:
+def _set_words(axes: Axes, title: str, words: Sequence[str], looks: Sequence[dict[str, Any]], top: float) -> float:
     """A title and under it words in lines, each in a box of its look, from `top` down; where the next may stand."""
     axes.text(0.06, top - 0.1, title, size=8, color=QUIET, va="center")
     renderer = RendererAgg(1, 1, axes.figure.dpi)
@@ -112,6 +115,6 @@ def set_words(axes: Axes, title: str, words: Sequence[str], looks: Sequence[dict
         if x + width > WIDTH - 0.1:
             x, y = 0.1, y - 0.27
             text.set_position((x, y))
-        text.set_bbox({"boxstyle": "round,pad=0.2"} | look)
+        text.set_bbox({"boxstyle": "round,pad=0.2", "facecolor": "none", "edgecolor": "none"} | look)
         x += width + 0.13
     return y - 0.18

@@ -7,28 +7,12 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from tfm_lib.show.cells import header_inches, label_inches, mark_pairs, token_grid
+from tfm_lib.show.colors import DARK, DIVERGING, INK, MASK, SEQUENTIAL
 from tfm_lib.show.curves import learning_curve
-from tfm_lib.show.figure import (
-    DARK,
-    DIVERGING,
-    INK,
-    MASK,
-    MEANING,
-    PAGE_WIDTH,
-    SEQUENTIAL,
-    Figure,
-    Labels,
-    finite_array,
-    header_inches,
-    label_inches,
-    label_texts,
-    quoted,
-    style,
-    token_grid,
-    weight_array,
-)
+from tfm_lib.show.figure import PAGE_WIDTH, Figure, Labels, finite_array, label_texts, quoted, style, weight_array
 
-__all__ = ["attention_map", "learning_curve", "mark_pairs", "mask_picture", "sinusoids"]
+__all__ = ["attention_map", "learning_curve", "mask_picture", "sinusoids"]
 
 NUMBER_WIDTH = 0.24  # inches; a narrower cell has no room for two decimals
 
@@ -135,13 +119,6 @@ def mask_picture(mask: Tensor, queries: Labels = None, keys: Labels = None, *, c
     token_grid(axes, asks, answers, (side, side))
     mark_pairs(axes, allowed, 72 * 0.3 * side, 72 * 0.045 * side)
     return figure
-
-
-def mark_pairs(axes: Axes, allowed: np.ndarray, size: float, edge: float) -> None:
-    """A dot on each pair of a mask (T, S) that may attend, a cross on each that is hidden; sizes in points."""
-    for role, sign, pairs in (("allowed", "o", allowed), ("hidden", "x", ~allowed)):
-        query, key = np.nonzero(pairs)
-        axes.plot(key, query, sign, color=MEANING[role].color, ms=size, mew=edge)
 
 
 def _from_fast_to_slow(heat: Axes, start: int, end: int) -> None:

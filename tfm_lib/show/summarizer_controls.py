@@ -10,28 +10,17 @@ from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, percent, sentence
-from tfm_lib.show.figure import COLORS, QUIET, Figure, style
-from tfm_lib.show.newsdesk import (
-    AHEAD,
-    CHOSEN,
-    PLAIN,
-    WRITTEN,
-    crop,
-    desk_data,
-    fabrications,
-    page,
-    read_story,
-    set_words,
-    story_tokens,
-    token_texts,
-)
+from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure, style
+from tfm_lib.show.newsdesk import CHOSEN, desk_data, fabrications, read_story, set_texts, story_tokens, token_texts
 from tfm_lib.show.weights import model_control
-from tfm_lib.writing.decoding import Writer, evaluating, greedy
+from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import record_attention
 
 MOST_TOKENS = 24  # of a summary, its end included
 CHOICES = 5
+WRITTEN = {"facecolor": MEANING["chosen"].fill}  # how words stand in their line
+AHEAD = {"edgecolor": QUIET, "linestyle": ":"}
 PLACE = 2  # of the word of the summary that the control begins with
 SHADES = LinearSegmentedColormap.from_list("shades", ["#f7f7f7", "#6fb1e0"])  # under dark letters
 
@@ -57,11 +46,9 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
     who, invented = "the mean of all heads", fabrications(data["story"], summary)
     figure = Figure(sentence("attention", place + 1, summary[place], who, layer, most, invented))
-    axes = page(figure)
-    shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in weights]
-    looks = [CHOSEN if t == place else PLAIN for t in range(len(summary))]
-    below = set_words(axes, "story: shaded by weight", story, shades)
-    crop(figure, axes, set_words(axes, "summary", summary, looks, below))
+    shades = [{"facecolor": SHADES(weight)} for weight in weights]
+    looks = [CHOSEN if t == place else {} for t in range(len(summary))]
+    set_texts(figure, ("story: shaded by weight", story, shades), ("summary", summary, looks))
     return model_control("attentionControl", data, figure, model, vocabulary)
 
 
@@ -72,20 +59,14 @@ def go_on(model: Transformer, src: Tensor, chosen: tuple[int, ...]) -> tuple[flo
     Returns the log-probability of the chosen tokens, the probabilities (V,) of the next, and the tokens with which
     greedy decoding goes on, up to MOST_TOKENS in all.
     """
-    total, eos = 0.0, model.config.eos_id
-    rest: list[int] = []
+    written = [model.config.start_id, *chosen]
     with evaluating(model):
-        writer = Writer(model, src, MOST_TOKENS + 1)
-        log_probs = log_softmax(writer.next_logits(src.new_tensor([model.config.start_id])))[0]  # (V,)
-        for token in chosen:
-            total += log_probs[token].item()
-            log_probs = log_softmax(writer.next_logits(src.new_tensor([token])))[0]
-        following = log_probs
-        while len(chosen) + len(rest) < MOST_TOKENS and eos not in (*chosen, *rest):
-            if rest:
-                log_probs = log_softmax(writer.next_logits(src.new_tensor(rest[-1:])))[0]
-            rest.append(int(log_probs.argmax()))
-    return total, following.exp(), rest
+        log_probs = following = log_softmax(model(src, src.new_tensor([written])))[0]  # (1 + T, V)
+        while len(written) <= MOST_TOKENS and model.config.eos_id not in written[1:]:
+            written.append(int(following[-1].argmax()))
+            following = model(src, src.new_tensor([written]))[0]
+    total = sum(row[token].item() for row, token in zip(log_probs, chosen, strict=False))
+    return total, log_probs[-1].exp(), written[1 + len(chosen) :]
 
 
 @style()
@@ -111,13 +92,13 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     more, invented = sentence("decoding, rest", len(rest)), fabrications(data["story"], texts)
     likeliest = length + 1, first, second, CHOICES, percent(sum(values))
     figure = Figure(sentence("decoding", *likeliest, so_far, more, invented))
-    axes, looks = page(figure), [WRITTEN] * length + [AHEAD] * len(rest)
-    below = set_words(axes, "summary: filled is written, dotted is to come", texts, looks)
+    looks = [WRITTEN] * length + [AHEAD] * len(rest)
+    summary = "summary: filled is written, dotted is to come", texts, looks
+    axes, below = set_texts(figure, summary, room=0.49 + 0.26 * (CHOICES - 1))
     axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")
     rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
     axes.barh(rows, [4.8 * value for value in values], height=0.19, left=1.5, color=COLORS[0])
     for y, name, value in zip(rows, names, values, strict=True):
         axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
         axes.text(1.56 + 4.8 * value, y, percent(value), va="center", size=8)
-    crop(figure, axes, rows[-1] - 0.15)
     return model_control("decodingControl", data, figure, model, vocabulary)

@@ -6,7 +6,7 @@ from typing import Any
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.control import Live, load_record, percent, sentence
 from tfm_lib.show.figure import MEANING, Figure, style
-from tfm_lib.show.newsdesk import PLAIN, crop, desk_data, page, read_story, set_words, story_tokens
+from tfm_lib.show.newsdesk import desk_data, read_story, set_texts, story_tokens
 from tfm_lib.show.replacements import PLACES, REPLACEMENTS, swapped
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import model_control
@@ -29,7 +29,7 @@ LABELS = {
     "hashing, 1 round": "{} buckets, 1 round",
     "hashing, 4 rounds": "{} buckets, 4 rounds",
 }
-NEW = {"facecolor": MEANING["without"].fill, "edgecolor": "none"}
+NEW = {"facecolor": MEANING["without"].fill}
 
 
 @style()
@@ -58,12 +58,11 @@ def swap_attention(story: str = "") -> Live:
         shares[name] = next(percent(exact) for *row, exact in measured if row == [PLACE, name, size])
     compared, ways = _compared(texts[WAY], texts["full"]), (shares[way] for way in (WAY, "full", "none", "mean"))
     figure = Figure(sentence("swap", label, CALLED[PLACE][1], texts[WAY], compared, data["count"], *ways))
-    axes, bottom = page(figure), 0.0
+    blocks = []
     for name, text in texts.items():
-        looks = [NEW if new else PLAIN for new in new_words(text, texts["full"])]
-        title = f"{ALONE.get(name, label)}: {shares[name]} exact"
-        bottom = set_words(axes, title, story_tokens(text), looks, bottom)
-    crop(figure, axes, bottom)
+        looks = [NEW if new else {} for new in new_words(text, texts["full"])]
+        blocks.append((f"{ALONE.get(name, label)}: {shares[name]} exact", story_tokens(text), looks))
+    set_texts(figure, *blocks)
     return model_control("swapAttention", data, figure, model, vocabulary)
 
 

@@ -15,7 +15,7 @@ from tfm_lib.pretrained.firefox import package_files
 from tfm_lib.pretrained.translator import Translator, read_translator
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.figure import COLORS, QUIET, Figure, style
-from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, page, set_words
+from tfm_lib.show.newsdesk import CHOSEN, set_texts
 from tfm_lib.show.summarizer_controls import SHADES
 from tfm_lib.writing.decoding import greedy
 from tfm_lib.writing.tracing import record_attention
@@ -40,18 +40,17 @@ def translator_control() -> Live:
     likeliest, second = (percent(p) for _, p in following[:2])
     values = PLACE + 1, piece, likeliest, names[1], second, first["source"][best], f"{looks[best]:.2f}"
     figure = Figure(sentence("translator", first["translation"], *values))
-    axes = page(figure)
-    shades = [PLAIN | {"facecolor": SHADES(weight)} for weight in looks]
-    below = set_words(axes, "sentence: shaded by weight", first["source"], shades)
-    frames = [CHOSEN if t == PLACE else PLAIN for t in range(len(first["words"]))]
-    below = set_words(axes, "translation", [word["piece"] for word in first["words"]], frames, below)
+    shades = [{"facecolor": SHADES(weight)} for weight in looks]
+    frames = [CHOSEN if t == PLACE else {} for t in range(len(first["words"]))]
+    source = "sentence: shaded by weight", first["source"], shades
+    written = "translation", [word["piece"] for word in first["words"]], frames
+    axes, below = set_texts(figure, source, written, room=0.49 + 0.26 * (CHOICES - 1))
     axes.text(1.5, below - 0.1, "what could stand there", size=8, color=QUIET, va="center")
     rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
     axes.barh(rows, [4.8 * p for _, p in following], height=0.19, left=1.5, color=COLORS[0])
     for y, name, (_, p) in zip(rows, names, following, strict=True):
         axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
         axes.text(1.56 + 4.8 * p, y, percent(p), va="center", size=8)
-    crop(figure, axes, rows[-1] - 0.15)
     data = record | {"name": NAME, "longest": LONGEST, "choices": CHOICES, "place": PLACE}
     return control("translatorControl", data, figure, {NAME: b""}, later=True)  # no kernel sends so many bytes
 

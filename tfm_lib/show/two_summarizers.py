@@ -6,7 +6,7 @@ from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, control, sentence
 from tfm_lib.show.figure import Figure, style
-from tfm_lib.show.newsdesk import CHOSEN, PLAIN, crop, desk_data, fabrications, page, quoted_list, read_story, set_words
+from tfm_lib.show.newsdesk import CHOSEN, desk_data, fabrications, quoted_list, read_story, set_texts
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import SHIPPED, weights_of
 from tfm_lib.writing.copying import CopyingTransformer
@@ -33,12 +33,9 @@ def two_summarizers(plain: tuple[Transformer, Vocabulary], copying: tuple[Copyin
     invented = [fabrications(story, summary.words) for summary in (alone, sister)]
     copied = quoted_list(taken) or "nothing"
     figure = Figure(sentence("copying", alone.text, invented[0], sister.text, copied, invented[1]))
-    axes, bottom = page(figure), 0.0
-    titles = ("plain: it writes what it knows", "copying: framed is copied from the story")
-    for title, written in zip(titles, (alone, sister), strict=True):
-        looks = [CHOSEN if copied else PLAIN for copied in written.copied]
-        bottom = set_words(axes, title, written.words, looks, bottom)
-    crop(figure, axes, bottom)
+    looks = [[CHOSEN if copied else {} for copied in summary.copied] for summary in (alone, sister)]
+    knows = "plain: it writes what it knows", alone.words, looks[0]
+    set_texts(figure, knows, ("copying: framed is copied from the story", sister.words, looks[1]))
     return control("twoSummarizers", data | {"most": MOST_TOKENS}, figure, weights)
 
 

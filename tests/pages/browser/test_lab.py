@@ -20,7 +20,7 @@ from tests.nbclaims import cells
 from tests.pages.browser.reader import words
 from tests.show.controls import turn_every_knob
 from tests.times import HUNG
-from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load_answers
+from tfm_lib.ask.progress_file import NOWHERE, QUIZZES, load
 from tfm_lib.ask.questions import read_lesson
 from tfm_lib.commands.lab import FOLDER, ROOT, add_lessons
 from tfm_lib.show.live import VIEW
@@ -213,8 +213,8 @@ def answer(cell, questions, file: Path, quiz: str) -> None:
         rows.nth(place).locator("button", has_text=re.compile(rf"^{letter}\b")).press("Enter")
         expect(rows.nth(place).locator("[aria-live]")).to_contain_text(f"{letter} is right.")
     end = time.monotonic() + ANSWERING  # the kernel hears of a choice only when it is done with the one before
-    while load_answers(file).get(quiz) != dict(zip((question.key for question in questions), right, strict=True)):
-        assert time.monotonic() < end, load_answers(file)
+    while load(file).get(quiz) != dict(zip((question.key for question in questions), right, strict=True)):
+        assert time.monotonic() < end, load(file)
         cell.page.wait_for_timeout(100)
     cell.locator(".tfm-control").evaluate("before => { before.dataset.before = true; }")
     cell.locator(".cm-content").press("ControlOrMeta+Enter")

@@ -9,9 +9,8 @@ from benchmarks.lessons import definitions
 from tests.pages.browser.reader import is_wider_than, near, pick, shown, slide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
-from tfm_lib.show.mask_control import mask_control
-from tfm_lib.show.prefix_control import ARTICLE, prefix_control
-from tfm_lib.show.prefix_control import WORDS as TOKENS
+from tfm_lib.show.mask_control import ARTICLE, mask_control, prefix_control
+from tfm_lib.show.mask_control import WORDS as TOKENS
 
 pytestmark = pytest.mark.browser
 WORDS = ["a", "b", "c", "d", "e", "f"]
