@@ -22,6 +22,7 @@ from tests import ROOT
 from tests.nbclaims.cells import read, tags
 from tfm_lib.attention import MultiHeadAttention, attention
 from tfm_lib.data.batches import Batch
+from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
 from tfm_lib.masks import causal_mask, padding_mask
@@ -113,6 +114,45 @@ def positions(listing: Names) -> None:
     torch.testing.assert_close(ours(query[1:], places[1]), theirs[1:])
     same = torch.ones(1, 1, 5, 16, dtype=torch.bfloat16)  # bfloat16 would take position 257 for 256
     assert ours(same, torch.arange(256, 261)).unique(dim=2).shape[2] == 5
+
+
+def blocks(listing: Names) -> None:
+    x, memory, mask = torch.randn(2, 5, 24), torch.randn(2, 7, 24), causal_mask(5)
+    for first, activation in itertools.product((False, True), ("relu", "gelu")):
+        options: Names = {"norm_first": first, "activation": activation, "dropout": 0.0}
+        theirs = listing["Block"](24, 6, 48, **options, cross_attention=True)
+        ours = DecoderLayer(24, 6, 48, **options)
+        parts = (ours.self_attention, ours.cross_attention)
+        norms = (ours.around_self_attention, ours.around_cross_attention, ours.around_feed_forward)
+        for mine, attention_of in zip(parts, theirs.attentions, strict=True):
+            mine.load_state_dict(with_weights_of(attention_of).state_dict())
+        for wrapped, norm in zip(norms, theirs.norms, strict=True):
+            torch.nn.init.normal_(norm.weight)
+            wrapped.norm.load_state_dict(norm.state_dict())
+        ours.feed_forward.expand.load_state_dict(theirs.mlp.up_proj.state_dict())
+        ours.feed_forward.contract.load_state_dict(theirs.mlp.down_proj.state_dict())
+        torch.testing.assert_close(theirs(x, mask, memory), ours(x, memory, mask=mask))
+        encoder = listing["Block"](24, 6, 48, **options)
+        encoder.attentions[0], encoder.mlp, encoder.norms = theirs.attentions[0], theirs.mlp, theirs.norms[::2]
+        plain = EncoderLayer(24, 6, 48, **options)
+        plain.load_state_dict({k: v for k, v in ours.state_dict().items() if "cross" not in k})
+        torch.testing.assert_close(encoder(x, mask), plain(x, mask))
+    with pytest.raises(ValueError, match="pass memory if, and only if, cross_attention=True"):
+        encoder(x, mask, memory)
+    with pytest.raises(ValueError, match="activation must be in"):
+        listing["MLP"](24, 48, "silu")
+
+    llama = listing["Block"](24, 6, 48, norm=torch.nn.RMSNorm, activation="swiglu", bias=False)
+    config = LlamaConfig(hidden_size=24, intermediate_size=48, num_attention_heads=6)
+    mlp, norm = modeling_llama.LlamaMLP(config), modeling_llama.LlamaRMSNorm(24, eps=1e-5)
+    mlp.load_state_dict(llama.mlp.state_dict())
+    torch.testing.assert_close(llama.mlp(llama.norms[0](x)), mlp(norm(x)))
+    assert not torch.equal(llama(x), llama(x)) and torch.equal(llama.eval()(x), llama(x))  # dropout
+
+    stack = torch.nn.ModuleList(listing["Block"](64, 4, 256) for _ in range(8))
+    listing["init_weights"](stack)
+    read, write = stack[0].mlp.up_proj.weight.std(), stack[0].mlp.down_proj.weight.std()
+    assert read.item() == pytest.approx(0.02, rel=0.05) and (read / write).item() == pytest.approx(4, rel=0.05)
 
 
 def ignoring(batch: Batch) -> tuple[torch.Tensor, ...]:
@@ -255,6 +295,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "02_masked_softmax": masks,
     "03_multi_head_attention": heads,
     "04_positional_encoding": positions,
+    "05_layers": blocks,
     "07_training_on_toy_summaries": training,
     "08_decoding": decoding,
     "09_speed": kv_cache,

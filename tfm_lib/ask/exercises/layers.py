@@ -19,7 +19,7 @@ AS_BUILT = "as your module begins"  # in place of a vector that the check loads
     difficulty=1,
     minutes=4,
     trains="how a sum of residuals grows",
-    right="Behind norms the variance grows by a step a sub-layer, without them by a factor: a residual needs a norm.",
+    right="After norms, each sub-layer adds 1 to the variance; without them it doubles, so a residual needs a norm.",
 )
 def growth() -> tuple[float, float]:
     return 9.0, 256.0
@@ -39,7 +39,7 @@ def start_forgotten() -> tuple[float, float]:
 
 @growth.mistake
 def sizes_added() -> tuple[float, float]:
-    """You added the standard deviations; of independent numbers it is the variances that add."""
+    """You added the standard deviations; for independent numbers the variances add."""
     return 81.0, 65536.0
 
 
@@ -51,7 +51,7 @@ def always_one() -> tuple[float, float]:
 
 @growth.mistake
 def two_each_time() -> tuple[float, float]:
-    """The first is right. In the second case the variance doubles eight times, which makes more than 2 · 8."""
+    """The first is right. In the second case the variance doubles eight times, which gives more than 2 · 8."""
     return 9.0, 16.0
 
 
@@ -63,7 +63,7 @@ def normed_on_the_way() -> tuple[float, float]:
 
 @growth.mistake
 def cases_exchanged() -> tuple[float, float]:
-    """The numbers are right, and the other way round: pre-norm comes first."""
+    """The numbers are right but exchanged: pre-norm comes first."""
     return 256.0, 9.0
 
 
@@ -180,7 +180,7 @@ def unbiased(width: int, eps: float = EPS) -> nn.Module:
 
 @norm.mistake
 def eps_outside(width: int, eps: float = EPS) -> nn.Module:
-    """You add eps to the standard deviation; it belongs under the root, to the variance."""
+    """You add eps to the standard deviation; it belongs inside the square root, to the variance."""
     return Norm(width, lambda x: centered(x) / (x.std(-1, keepdim=True, unbiased=False) + eps))
 
 
@@ -210,7 +210,7 @@ def no_root(width: int, eps: float = EPS) -> nn.Module:
 
 @norm.mistake
 def over_tokens(width: int, eps: float = EPS) -> nn.Module:
-    """Mean and variance are taken over the tokens; each token should be normed alone, over its own numbers."""
+    """Mean and variance are taken over the tokens; normalize each token alone, over its own numbers."""
     return Norm(width, lambda x: (x - x.mean(-2, True)) / (x.var(-2, unbiased=False, keepdim=True) + eps).sqrt())
 
 
@@ -239,7 +239,7 @@ def over_second_axis(width: int, eps: float = EPS) -> nn.Module:
 
 @norm.mistake
 def axis_lost(width: int, eps: float = EPS) -> nn.Module:
-    """Without `keepdim=True` the means lose their axis, and stand against the wrong numbers of `x`, or against none."""
+    """Without `keepdim=True` the means lose their axis, and meet the wrong numbers of `x`, or none."""
     return Norm(width, along(-1, eps, keepdim=False))
 
 
@@ -275,7 +275,7 @@ def bias_begins_at_one(width: int, eps: float = EPS) -> nn.Module:
 
 @norm.mistake
 def beginnings_exchanged(width: int, eps: float = EPS) -> nn.Module:
-    """Your `weight` begins at 0 and your `bias` at 1; it should be the other way round."""
+    """Your `weight` begins at 0 and your `bias` at 1; exchange the two."""
     return Norm(width, along(-1, eps), weight=0, bias=1)
 
 
@@ -292,7 +292,7 @@ def normed(x: Tensor) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="where a norm stands in pre-norm",
-    right="No norm is on the way around, from the words to the top; one norm at the end takes care of the size.",
+    right="No norm lies on the residual connections, from the words to the top; one norm at the end fixes the size.",
     cases=deep_stacks,
 )
 def prenorm(x: Tensor, weights: list[Tensor]) -> Tensor:
@@ -312,7 +312,7 @@ def as_it_was(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 @prenorm.mistake
 def no_final_norm(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """The way around is right now; the stack still needs one norm at its end."""
+    """The residual connection is right now; the stack still needs one norm at its end."""
     for weight in weights:
         x = x + (normed(x) @ weight).relu()
     return x
@@ -320,7 +320,7 @@ def no_final_norm(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 @prenorm.mistake
 def norm_on_the_way_and_at_the_end(x: Tensor, weights: list[Tensor]) -> Tensor:
-    """The norm at the end is right; your residual still adds to the normed vector, and not to `x` as it came."""
+    """The norm at the end is right; your residual still adds to the normed vector instead of the unchanged `x`."""
     return normed(as_it_was(x, weights))
 
 
@@ -389,7 +389,7 @@ def with_rows(answer: Callable, **inputs: Tensor) -> dict[str, Any]:
     difficulty=3,
     minutes=18,
     trains="the three sub-layers of the decoder",
-    right="The last word needs no mask and no other word's row, so a model that writes computes one row a step.",
+    right="The last word needs no mask and no other word's row, so generating text takes one row per step.",
     cases=target_and_memory,
     call=with_rows,
 )
@@ -415,21 +415,21 @@ def sees_the_first(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
 
 @last_word.mistake
 def swapped(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """In cross-attention the memory asks the target; queries come from the target, keys and values from the memory."""
+    """The memory sends your queries here; queries come from the target, keys and values from the memory."""
     last = normed(x[-1:] + attention(x[-1:], x, x))
     return think(normed(last + attention(memory, last, last)), w1, w2)
 
 
 @last_word.mistake
 def asks_too_early(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """Cross-attention asks with the word as it came in; it should ask with what self-attention made of it."""
+    """The query of cross-attention is the word as it came in; it should be the output of self-attention."""
     last = normed(x[-1:] + attention(x[-1:], x, x))
     return think(normed(last + attention(x[-1:], memory, memory)), w1, w2)
 
 
 @last_word.mistake
 def replaced_by_memory(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """Around cross-attention the residual is missing, so that all a word still has comes from the memory."""
+    """Around cross-attention the residual is missing, so the word keeps nothing but the mixture from the memory."""
     last = normed(x[-1:] + attention(x[-1:], x, x))
     return think(normed(attention(last, memory, memory)), w1, w2)
 
@@ -459,7 +459,7 @@ def no_network(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
 
 @last_word.mistake
 def all_rows(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """The row is right, and others were computed with it, only to be dropped: begin with `x[-1:]`, and let it ask."""
+    """The row is right, but other rows were computed with it and dropped: start from `x[-1:]` as the query."""
     causal = torch.ones(len(x), len(x)).tril().bool()
     x = normed(x + attention(x, x, x, causal))
     return think(normed(x + attention(x, memory, memory)), w1, w2)[-1:]
@@ -467,7 +467,7 @@ def all_rows(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
 
 @last_word.mistake
 def axis_taken_away(x: Tensor, memory: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
-    """`x[-1]` takes the axis of the words away; `x[-1:]` keeps it, and has the shape (1, D)."""
+    """`x[-1]` removes the axis of the words; `x[-1:]` keeps it, with the shape (1, D)."""
     return normed(x[-1] + attention(x[-1], x, x))
 
 
@@ -514,20 +514,20 @@ def constants(x: Tensor, upstream: Tensor) -> Tensor:
 
 @gradient.mistake
 def deviation_constant(x: Tensor, upstream: Tensor) -> Tensor:
-    """The way through the mean is there; the one through the standard deviation is missing."""
+    """The path through the mean is there; the path through the standard deviation is missing."""
     return centered(upstream) / parts(x)[1]
 
 
 @gradient.mistake
 def mean_constant(x: Tensor, upstream: Tensor) -> Tensor:
-    """The way through the standard deviation is there; the one through the mean is missing."""
+    """The path through the standard deviation is there; the path through the mean is missing."""
     y, size = parts(x)
     return (upstream - y * (upstream * y).mean(-1, keepdim=True)) / size
 
 
 @gradient.mistake
 def wrong_sign(x: Tensor, upstream: Tensor) -> Tensor:
-    """The way through the standard deviation is added; a larger deviation makes the outputs smaller: take it away."""
+    """The path through the standard deviation is added; a larger deviation makes outputs smaller: subtract it."""
     y, size = parts(x)
     return (centered(upstream) + y * (upstream * y).mean(-1, keepdim=True)) / size
 
@@ -541,7 +541,7 @@ def summed(x: Tensor, upstream: Tensor) -> Tensor:
 
 @gradient.mistake
 def without_eps(x: Tensor, upstream: Tensor) -> Tensor:
-    """The eps under the root is missing, which shows where a row is almost constant."""
+    """The eps under the square root is missing, which shows where a row is almost constant."""
     y, size = parts(x, eps=0.0)
     return (centered(upstream) - y * (upstream * y).mean(-1, keepdim=True)) / size
 
