@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
-from tfm_lib.checkup.hidden import hidden_ids
 from tfm_lib.checkup.measures import gap, spread
+from tfm_lib.checkup.sources import hidden_ids
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import AttentionWatch
 from tfm_lib.checkup.words import NotExaminable
 
 KINDS = {
@@ -110,14 +109,13 @@ def _hides_something(subject: Subject) -> bool:
     """Whether it has masks of its own, right or wrong: tokens that it hides, or weights of attention that are 0."""
     if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
         return True
-    with AttentionWatch() as watch:
-        subject(subject.tgt.ids(TARGET, 2), grad=True)
-    return any(bool((w == 0).any()) for w in watch.weights if w.shape[-2:] == (TARGET, TARGET))
+    weights = subject.attention(subject.tgt.ids(TARGET, 2)).weights
+    return any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET))
 
 
 def _hides(subject: Subject) -> tuple[bool, ...]:
     """Whether it reads what it may, hides the future, and hides padding; () where it raises or gives NaN."""
-    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
+    tgt, src = subject.texts(2)
     try:
         out = subject(tgt, src)
         if out.isnan().any():
