@@ -32,19 +32,19 @@ def cache(subject: Subject) -> Iterator[Found]:
         else:
             yield "cache.differs", f"decoded one by one, the scores differ from position {place} on."
         return
-    try:
-        second = _pieces(subject, tgt.flip(0), src.flip(0), single)
-        stale = "gets other scores than alone" * subject.apart(logits.flip(0), second, 10)
-    except Exception as error:
-        stale = f"raised {short(error)}"
-    if stale:
-        yield "cache.stale", f"a second text, decoded after the first, {stale}."
-        return
-    try:
-        if subject.apart(logits, _pieces(subject, tgt, src, [3, 1, TARGET - 4]), 10):
-            yield "cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ."
-    except Exception as error:
-        yield "cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens raised {short(error)}."
+    again = {
+        "cache.stale": ("decoding a second text after the first", *(x.flip(0) for x in (tgt, src, logits)), single),
+        "cache.prefill": (f"decoding 3, then 1, then {TARGET - 4} tokens", tgt, src, logits, [3, 1, TARGET - 4]),
+    }
+    for code, (what, tgt, src, wanted, sizes) in again.items():
+        try:
+            apart = subject.apart(wanted, _pieces(subject, tgt, src, sizes), 10)
+            wrong = "gave other scores than the forward pass" * apart
+        except Exception as error:
+            wrong = f"raised {short(error)}"
+        if wrong:
+            yield code, f"{what} {wrong}."
+            return
 
 
 def _pieces(subject: Subject, tgt: Tensor, src: Tensor, sizes: list[int]) -> Tensor:

@@ -29,8 +29,7 @@ def gradients(subject: Subject) -> Iterator[Found]:
     """What no gradient reaches in two steps: parameters, rows of an embedding, heads; what asks for none, or is new."""
     module = subject.module_to("train")
     yield from _unregistered(module)
-    yield from _fresh(subject, module)
-    yield from _frozen(subject, module)
+    yield from _fresh_and_frozen(subject, module)
     reached = _two_steps(subject, module)
     if not reached.none and reached.dead():
         with subject.exact():  # a sure softmax may leave nothing of a gradient in float32
@@ -136,32 +135,24 @@ def _in_blocks(dead: Tensor) -> bool:
     return any(torch.equal(block.any(1), block.all(1)) for block in blocks)
 
 
-def _frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
-    """Embeddings of words that ask for no gradient while most of the model does."""
+def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
+    """Modules with weights that are others at the next call; embeddings that are frozen while most else is not."""
+    known, runs, (tgt, src) = {*module.modules()}, [], subject.texts()
+    for _ in range(2):
+        with called() as calls:
+            subject(tgt, src)
+        runs.append({part for part, *_ in calls if part not in known and any(True for _ in part.parameters())})
+    if runs[0] and not runs[0] & runs[1]:
+        names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
+        yield "gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}."
     weights = list(module.parameters())
     if sum(p.requires_grad for p in weights) <= len(weights) / 2:
         return  # most of it is frozen, so that is meant
-    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE)
-    with called() as calls:
-        subject(tgt, src)
     read = {id(part.weight) for part, args, _ in calls if looks_up(part, args, tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
             yield "gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False."
             return
-
-
-def _fresh(subject: Subject, module: nn.Module) -> Iterator[Found]:
-    """Modules with weights that run and are others at the next call."""
-    known = {id(part) for part in module.modules()}
-    runs = []
-    for _ in range(2):
-        with called() as calls:
-            subject(subject.tgt.ids(TARGET))
-        runs.append([part for part, *_ in calls if id(part) not in known and any(True for _ in part.parameters())])
-    if runs[0] and not {id(part) for part in runs[0]} & {id(part) for part in runs[1]}:
-        names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
-        yield "gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}."
 
 
 def _unregistered(module: nn.Module) -> Iterator[Found]:

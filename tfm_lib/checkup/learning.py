@@ -27,7 +27,7 @@ class Effort(NamedTuple):
 
 
 SMALL = Effort(10, 150, 60, (3e-3, 1e-3, 1e-2, 3e-4))
-LARGE = Effort(4, 60, 15, (3e-4, 1e-3, 1e-4))  # from 10 million parameters on, where a step takes a second
+LARGE = Effort(4, 60, 20, (1e-4, 3e-4, 1e-3))  # from 10 million parameters on, where a step takes a second
 
 
 class Pairs(NamedTuple):

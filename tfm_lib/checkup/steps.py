@@ -110,10 +110,7 @@ def _ends(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
     with called() as calls:
         subject(tgt)
     found = [(part, args[0]) for part, args, _ in calls if looks_up(part, args, tgt, shifted)]
-    wide = [
-        part for part, _, out in calls
-        if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,) and any(True for _ in part.parameters())
-        and not any(True for _ in part.children())
-    ]  # fmt: skip
+    ends = [part for part, _, out in calls if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,)]
+    wide = [part for part in ends if [*part.parameters()] and not [*part.children()]]
     tables: list[nn.Module] = list({id(table): table for table, _ in found}.values())
     return tables, wide[-1:], any(ids.shape == (TARGET, 1) for _, ids in found)
