@@ -139,5 +139,4 @@ def _leaking(subject: Subject, tgt: Tensor, future: Tensor) -> tuple[str, nn.Mod
 
 def _rows_mix(subject: Subject) -> bool:
     pair = subject.tgt.ids(TARGET, 2)
-    a, b = subject(pair), subject(torch.cat([pair[:1], subject.tgt.other(pair[1:])]))
-    return bool(gap(a, b)[0].max() > subject.leak * spread(a))
+    return subject.apart(subject(pair)[:1], subject(torch.cat([pair[:1], subject.tgt.other(pair[1:])]))[:1])

@@ -35,7 +35,7 @@ def _mixed(subject: Subject) -> tuple[str, bool]:
     a, one = subject.trace(*ids)
     sides = subject.tgt, subject.src
     b, two = subject.trace(*(torch.cat([x[:1], side.other(x[1:])]) for x, side in zip(ids, sides, strict=True)))
-    if not bool(gap(one, two)[0].max() > subject.leak * spread(one)):
+    if not subject.apart(one[:1], two[:1]):
         return "", False
     return culprit(a, b, (3, 3), slice(0, 1), subject.leak)[0], True
 
@@ -44,7 +44,7 @@ def positions(subject: Subject) -> Iterator[Found]:
     """Put the same row into a batch twice; exchange words of the source, and tokens before the last one."""
     tgt, src = subject.texts()
     out = subject(tgt.expand(3, -1), src.expand(3, -1))
-    if bool(gap(out[:1], out[1:]).max() > subject.leak * spread(out)) and not _mixed(subject)[1]:
+    if subject.apart(out[:1], out[1:]) and not _mixed(subject)[1]:
         yield "positions.batch", "three equal rows of one batch got different scores."
     if subject.two:
         before = subject(tgt, src)

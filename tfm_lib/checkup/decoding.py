@@ -32,18 +32,19 @@ def cache(subject: Subject) -> Iterator[Found]:
         else:
             yield "cache.differs", f"decoded one by one, the scores differ from position {place} on."
         return
-    again = {
-        "cache.stale": ("decoding a second text after the first", *(x.flip(0) for x in (tgt, src, logits)), single),
-        "cache.prefill": (f"decoding 3, then 1, then {TARGET - 4} tokens", tgt, src, logits, [3, 1, TARGET - 4]),
-    }
-    for code, (what, tgt, src, wanted, sizes) in again.items():
+    once = tgt, src, logits
+    swapped = tgt.flip(0), src.flip(0), logits.flip(0)
+    for code, what, (text, source, wanted), sizes in (
+        ("cache.stale", "decoding a second text after the first", swapped, single),
+        ("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens", once, [3, 1, TARGET - 4]),
+    ):
         try:
-            apart = subject.apart(wanted, _pieces(subject, tgt, src, sizes), 10)
-            wrong = "gave other scores than the forward pass" * apart
+            apart = subject.apart(wanted, _pieces(subject, text, source, sizes), 10)
+            seen = "gave other scores than the forward pass" * apart
         except Exception as error:
-            wrong = f"raised {short(error)}"
-        if wrong:
-            yield code, f"{what} {wrong}."
+            seen = f"raised {short(error)}"
+        if seen:
+            yield code, f"{what} {seen}."
             return
 
 

@@ -180,10 +180,10 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
         return
     words = set(tgt[0].tolist()) - {subject.start_id, subject.pad_id, subject.eos_id}
     labels = set(best[asked].tolist())
-    if subject.pad_id is not None and subject.pad_id != subject.eos_id and subject.pad_id in labels:
-        yield "loss.padding", f"of two rows, the second one with padding, pad_id {subject.pad_id} is a label."
     if subject.eos_id is not None and subject.eos_id not in labels:
         yield "loss.no_end", f"two rows end with eos_id {subject.eos_id}, and it is no label: {first}."
+    if subject.pad_id is not None and subject.pad_id != subject.eos_id and subject.pad_id in labels:
+        yield "loss.padding", f"of two rows, the second one with padding, pad_id {subject.pad_id} is a label."
     missing = sorted(words - labels - {int(given[0, 0])})
     if missing:
         yield "loss.skips", f"the tokens {missing} are never a label: {first}."

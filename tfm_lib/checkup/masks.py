@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
-from tfm_lib.checkup.measures import gap, spread
+from tfm_lib.checkup.measures import gap
 from tfm_lib.checkup.sources import hidden_ids
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 from tfm_lib.checkup.words import NotExaminable
@@ -94,8 +94,7 @@ def _made(
 ) -> dict[str, Any]:
     time = torch.ones(len(tgt), tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
     padding = src if subject.two else tgt
-    keep = torch.ones_like(padding, dtype=torch.bool) if subject.src.pad_id is None else padding != subject.src.pad_id
-    kind = KINDS[form.kind]
+    keep, kind = subject.src.seen(padding).bool(), KINDS[form.kind]
     made = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
     return {name: made.get(of) for name, of in roles.items() if of or name in must}
 
@@ -120,17 +119,16 @@ def _hides(subject: Subject) -> tuple[bool, ...]:
         out = subject(tgt, src)
         if out.isnan().any():
             return ()
-        size = subject.leak * spread(out)
         moved = subject(subject.tgt.changed(tgt, 0), src), subject(tgt, subject.src.changed(src, 0))
         found = [all(bool(gap(out, x)[:, -1].max() > 0) for x in moved[: 1 + subject.two])]
         if subject.kind != "encoder-only":
-            found.append(bool(gap(out, subject(subject.tgt.changed(tgt, -1), src))[:, :-1].max() <= size))
+            found.append(not subject.apart(out[:, :-1], subject(subject.tgt.changed(tgt, -1), src)[:, :-1]))
         if subject.src.pad_id is not None and subject.two:
             a, b = src[:, :5], subject.src.padded(src[:, :5], SOURCE)
-            found.append(bool(gap(subject(tgt, a), subject(tgt, b)).max() <= size))
+            found.append(not subject.apart(subject(tgt, a), subject(tgt, b)))
         elif subject.src.pad_id is not None and subject.kind == "encoder-only":
             a, b = tgt[:, :4], subject.tgt.padded(tgt[:, :4], TARGET)
-            found.append(bool(gap(subject(a), subject(b)[:, :4]).max() <= size))
+            found.append(not subject.apart(subject(a), subject(b)[:, :4]))
     except Exception:
         return ()
     return tuple(found)

@@ -34,7 +34,6 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
         return subject(*_inputs(subject, ids))[:, : None if subject.two else WORDS]
 
     alone, padded = run(words), run(subject.src.padded(words, SOURCE))
-    size = subject.leak * spread(padded if alone.isnan().any() else alone)
     dead = _dead(subject, words)
     text = f"{WORDS} words and {SOURCE - WORDS} times pad_id"
     if all(dead):
@@ -46,7 +45,7 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
     elif padded.isnan().any() and not alone.isnan().any():
         yield "output.nan", f"a source of {text} gave NaN, and the {WORDS} words alone did not."
     else:
-        if bool(gap(alone, padded).max() > size):
+        if subject.apart(alone, padded):
             code, where = _seen_padding(subject, words)
             seen = f"the scores with {text} differ from those with the {WORDS} words alone by {_size(alone, padded)}."
             yield code, seen, where

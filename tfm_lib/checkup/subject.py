@@ -135,12 +135,11 @@ class Subject:
         tgt = tgt.to(self.device)
         if self.by_name and not self.two:
             hides = self.declared == "encoder-only" and self.pad_id is not None
-            return self.model(tgt, **({"attention_mask": tgt.ne(self.pad_id or 0).long()} if hides else {}))
+            return self.model(tgt, **({"attention_mask": self.tgt.seen(tgt)} if hides else {}))
         src = self.src.ids(SOURCE).expand(len(tgt), -1) if src is None else src
         src = src.to(self.device)
         if self.by_name:
-            seen = torch.ones_like(src) if self.src.pad_id is None else (src != self.src.pad_id).long()
-            return self.model(input_ids=src, attention_mask=seen, decoder_input_ids=tgt)
+            return self.model(input_ids=src, attention_mask=self.src.seen(src), decoder_input_ids=tgt)
         masks = self.masks(src, tgt) if self.masks else {}
         ids = [(x.T if self.time_first else x).contiguous() for x in ((src, tgt) if self.two else (tgt,))]
         ids = ids[::-1] if self.swapped else ids
