@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.measures import gap, spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import AttentionWatch, culprit
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
+from tfm_lib.checkup.watch import culprit
 
 DRAWS = 4  # of tokens: an influence that one of them happens to hide is seen with another
 
@@ -20,7 +19,7 @@ def influence(subject: Subject, tgt: Tensor, threshold: float) -> Tensor:
     return gaps > threshold * spread(base)
 
 
-def causality(subject: Subject) -> Iterator[Finding]:
+def causality(subject: Subject) -> Iterator[Found]:
     """Change one token of a row, and see at which positions the scores change, in eval and in training."""
     named, turned = _axis(subject)
     if named:
@@ -30,7 +29,7 @@ def causality(subject: Subject) -> Iterator[Finding]:
         subject.kind = subject.kind or "one-sided"
         squares = [w.nan_to_num() for w in _squares(subject, tgt)]
         if squares and not squares[0].tril(-1).any() and squares[0].triu(1).any():
-            yield Finding.of("causality.inverted", "all attention weights on earlier tokens are 0, on later ones not.")
+            yield "causality.inverted", "all attention weights on earlier tokens are 0, on later ones not."
         return
     sees = influence(subject, tgt, subject.leak)
     future, past = sees.triu(1), sees.tril(-1)
@@ -39,7 +38,7 @@ def causality(subject: Subject) -> Iterator[Finding]:
         return
     all_seen = torch.equal(future, torch.ones_like(sees).triu(1)) and bool(past.any())
     if all_seen and not subject.two and subject.declared is None:
-        yield Finding.of("kind.unclear", f"of {TARGET} tokens, each sees all that come after it.")
+        yield "kind.unclear", f"of {TARGET} tokens, each sees all that come after it."
         return
     subject.kind = subject.kind or "decoder-only"
     if not sees.fill_diagonal_(False).any() and _rows_mix(subject):
@@ -53,43 +52,41 @@ def causality(subject: Subject) -> Iterator[Finding]:
             where, part = _leaking(subject, tgt, learning)
             batch = isinstance(part, nn.modules.batchnorm._BatchNorm)
             pair = f"{_first(learning)}, in training mode and not in eval mode."
-            yield Finding.of("batch.training" if batch else "causality.training", pair, where)
+            yield "batch.training" if batch else "causality.training", pair, where
     if future.any() and not learning.any():
-        yield Finding.of("causality.eval", f"{_first(future)}, in eval mode and not in training mode.")
+        yield "causality.eval", f"{_first(future)}, in eval mode and not in training mode."
     else:
         yield from _named(subject, tgt, future, past, turned)
 
 
-def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Finding | None) -> Iterator[Finding]:
+def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Found | None) -> Iterator[Found]:
     full, length = torch.ones_like(future), len(future)
     if future.any() and turned:
         yield turned
     squares = _squares(subject, tgt)
     if any(bool(w.tril(-1).any()) and not bool(w.diagonal(0, -2, -1)[..., 1:].any()) for w in squares):
-        yield Finding.of(
-            "causality.hides_itself", f"of {length} tokens, each attends to earlier ones, and not to itself."
-        )
+        yield "causality.hides_itself", f"of {length} tokens, each attends to earlier ones, and not to itself."
     if future.any():
         where, part = _leaking(subject, tgt, future)
         seen = f"of {length} tokens, {_first(future)}."
         widest = int(future.sum(1).max())  # how many later tokens a position sees
         band = torch.equal(future, full.triu(1).logical_and(full.tril(widest)))
         if part is not None and "norm" in (type(part).__name__ + where).lower():
-            yield Finding.of("causality.norm", seen, where)
+            yield "causality.norm", seen, where
         elif torch.equal(future, full.triu(1)) and not past.any():
-            yield Finding.of("causality.inverted", seen, where)
+            yield "causality.inverted", seen, where
         elif part is not None and _weights_are_causal(subject, tgt):
-            yield Finding.of("causality.axes", f"{seen[:-1]}, but no attention weight shows the future.", where)
+            yield "causality.axes", f"{seen[:-1]}, but no attention weight shows the future.", where
         elif band and widest < length - 1:
-            yield Finding.of("causality.off_by_one", f"each token sees {widest} of those that come after it.", where)
+            yield "causality.off_by_one", f"each token sees {widest} of those that come after it.", where
         else:
-            yield Finding.of("causality.leak", seen, where)
+            yield "causality.leak", seen, where
     elif not torch.equal(past, full.tril(-1)):
         unseen = (~_any_influence(subject)).tril(-1)
         if unseen.any():
             i, j = unseen.nonzero()[-1].tolist()
             seen = f"of {length} tokens, the scores at position {i} do not depend on the token at {j}."
-            yield Finding.of("causality.blind", seen)
+            yield "causality.blind", seen
 
 
 def _any_influence(subject: Subject) -> Tensor:
@@ -98,21 +95,19 @@ def _any_influence(subject: Subject) -> Tensor:
         return torch.stack([influence(subject, subject.tgt.ids(TARGET, seed=draw), 0) for draw in range(DRAWS)]).any(0)
 
 
-def _axis(subject: Subject) -> tuple[Finding | None, Finding | None]:
+def _axis(subject: Subject) -> tuple[Found | None, Found | None]:
     """A softmax of attention over another axis than the keys, told by its size: three rows, 7 tokens, 9 words.
 
     The second finding is for one over the first of two equal axes, which is wrong only if the future is seen.
     """
     sizes = (TARGET, SOURCE) if subject.two else (TARGET,)
-    with AttentionWatch() as watch:
-        subject(subject.tgt.ids(TARGET, 3), subject.src.ids(SOURCE, 3, seed=3), grad=True)
     turned = None
-    for shape, over in watch.axes:
+    for shape, over in subject.attention(*subject.texts(3)).axes:
         times = [size for size in shape if size in sizes]
         if subject.vocab_size in shape or len(times) != 2:
             continue
         seen = f"scores of shape {shape}, of {times[0]} x {times[1]} tokens, have their softmax over axis {over}"
-        finding = Finding.of("attention.axis", f"{seen}, which is {shape[over]} long, and not the one of the keys.")
+        finding = "attention.axis", f"{seen}, which is {shape[over]} long, and not the one of the keys."
         keys = times[1] if times[0] == times[1] else SOURCE  # in cross-attention, the source's words
         if shape[over] != keys:
             return finding, None
@@ -123,10 +118,7 @@ def _axis(subject: Subject) -> tuple[Finding | None, Finding | None]:
 
 def _squares(subject: Subject, tgt: Tensor) -> list[Tensor]:
     """The attention weights of the target to itself, as far as they can be seen."""
-    length = tgt.shape[1]
-    with AttentionWatch() as watch:
-        subject(tgt, grad=True)  # with a gradient, torch's layers take no path that hides them
-    return [w for w in watch.weights if w.shape[-2:] == (length, length)]
+    return [w for w in subject.attention(tgt).weights if w.shape[-2:] == (tgt.shape[1],) * 2]
 
 
 def _weights_are_causal(subject: Subject, tgt: Tensor) -> bool:
@@ -147,5 +139,4 @@ def _leaking(subject: Subject, tgt: Tensor, future: Tensor) -> tuple[str, nn.Mod
 
 def _rows_mix(subject: Subject) -> bool:
     pair = subject.tgt.ids(TARGET, 2)
-    a, b = subject(pair), subject(torch.cat([pair[:1], subject.tgt.other(pair[1:])]))
-    return bool(gap(a, b)[0].max() > subject.leak * spread(a))
+    return subject.apart(subject(pair)[:1], subject(torch.cat([pair[:1], subject.tgt.other(pair[1:])]))[:1])

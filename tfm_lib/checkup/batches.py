@@ -5,14 +5,13 @@ from collections.abc import Iterator
 import torch
 
 from tfm_lib.checkup.measures import gap, short, spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, OutOfTime, Subject
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 from tfm_lib.checkup.watch import along, culprit, differs
 
 LENGTHS = (24, 50, 100, 200, 400, 800)
 
 
-def rows(subject: Subject) -> Iterator[Finding]:
+def rows(subject: Subject) -> Iterator[Found]:
     """Change the other rows of a batch, in eval and in training."""
     where, mixed = _mixed(subject)
     seen = "a change of the other rows of a batch changes the scores of the first row"
@@ -20,46 +19,46 @@ def rows(subject: Subject) -> Iterator[Finding]:
         tgt = subject.tgt.ids(TARGET)
         before, after = subject(tgt), subject(subject.tgt.changed(tgt, slice(0, -1)))
         if gap(before, after)[0, -1] <= subject.silence * 100 * spread(before):
-            yield Finding.of("batch.axes", f"{seen}; a change of the other tokens of its own row does not.", where)
+            yield "batch.axes", f"{seen}; a change of the other tokens of its own row does not.", where
         else:
-            yield Finding.of("batch.rows", f"{seen}.", where)
+            yield "batch.rows", f"{seen}.", where
     elif subject.module is not None:
         with subject.mode(training=True):
             where, mixed = _mixed(subject)
         if mixed:
-            yield Finding.of("batch.training", f"in training mode, {seen}.", where)
+            yield "batch.training", f"in training mode, {seen}.", where
 
 
 def _mixed(subject: Subject) -> tuple[str, bool]:
     """The part in which a row first depends on the others, and whether it does."""
-    ids = subject.tgt.ids(TARGET, 3), subject.src.ids(SOURCE, 3, seed=3)
+    ids = subject.texts(3)
     a, one = subject.trace(*ids)
     sides = subject.tgt, subject.src
     b, two = subject.trace(*(torch.cat([x[:1], side.other(x[1:])]) for x, side in zip(ids, sides, strict=True)))
-    if not bool(gap(one, two)[0].max() > subject.leak * spread(one)):
+    if not subject.apart(one[:1], two[:1]):
         return "", False
     return culprit(a, b, (3, 3), slice(0, 1), subject.leak)[0], True
 
 
-def positions(subject: Subject) -> Iterator[Finding]:
+def positions(subject: Subject) -> Iterator[Found]:
     """Put the same row into a batch twice; exchange words of the source, and tokens before the last one."""
-    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=3)
+    tgt, src = subject.texts()
     out = subject(tgt.expand(3, -1), src.expand(3, -1))
-    if bool(gap(out[:1], out[1:]).max() > subject.leak * spread(out)) and not _mixed(subject)[1]:
-        yield Finding.of("positions.batch", "three equal rows of one batch got different scores.")
+    if subject.apart(out[:1], out[1:]) and not _mixed(subject)[1]:
+        yield "positions.batch", "three equal rows of one batch got different scores."
     if subject.two:
         before = subject(tgt, src)
         still = not subject.apart(before, subject(tgt, src.flip(1)), 0.1)
         if still and subject.apart(before, subject(tgt, subject.src.other(src))):
             seen = f"a source of {SOURCE} words and the same backwards give the same scores."
-            yield Finding.of("positions.none", seen)
+            yield "positions.none", seen
     if subject.kind != "encoder-only":
         yield from _order_of_the_past(subject)
     elif not subject.apart(subject(tgt), subject(tgt.flip(1)).flip(1), 0.1):
-        yield Finding.of("positions.none", f"{TARGET} tokens and the same backwards give the same scores.")
+        yield "positions.none", f"{TARGET} tokens and the same backwards give the same scores."
 
 
-def _order_of_the_past(subject: Subject) -> Iterator[Finding]:
+def _order_of_the_past(subject: Subject) -> Iterator[Found]:
     """Whether the first part in which a token meets its past can tell the past's order.
 
     Later parts can in any case, since each token of the past has seen a different past itself.
@@ -73,11 +72,11 @@ def _order_of_the_past(subject: Subject) -> Iterator[Finding]:
             if not differs(last[0], last[2], 0.1 * subject.leak):
                 code = "positions.target_none" if subject.two else "positions.none"
                 seen = "reversing the earlier tokens changes nothing at the last one, when it first sees them."
-                yield Finding.of(code, seen, str(a))
+                yield code, seen, str(a)
             return
 
 
-def lengths(subject: Subject) -> Iterator[Finding]:
+def lengths(subject: Subject) -> Iterator[Found]:
     """Longer and longer texts of one repeated token: until it fails, or gives two places one position."""
     longest = TARGET
     for length in LENGTHS[: 3 if subject.quick else len(LENGTHS)]:
@@ -88,7 +87,7 @@ def lengths(subject: Subject) -> Iterator[Finding]:
             return
         except Exception as error:
             most = _last_that_works(subject, longest, length)
-            yield Finding.of("limits.length", f"{most} tokens are the most; more raise {short(error)}.")
+            yield "limits.length", f"{most} tokens are the most; more raise {short(error)}."
             return
         for step in steps:
             rows = along(step.output, length, slice(None))
@@ -98,7 +97,7 @@ def lengths(subject: Subject) -> Iterator[Finding]:
                 if len(equal):
                     i, j = int(equal[0]), int(twin.indices[equal[0]])
                     seen = f"of {length} equal tokens, those at {i} and {j} are one to it."
-                    yield Finding.of("positions.silent_end", seen, str(step))
+                    yield "positions.silent_end", seen, str(step)
                     return
                 break
         longest = length

@@ -1,14 +1,16 @@
 """How a model wants to be called, found out by its signature and by trying: sides, axes, order, vocabularies."""
 
 import inspect
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.watch import called, reads
 from tfm_lib.checkup.words import NotExaminable, Words
 
 BATCH = 2
@@ -87,9 +89,7 @@ def learn_layout(subject: Subject) -> None:
     right = f"where ({BATCH}, {length}, vocab_size={subject.vocab_size}) is wanted"
     fix = "return the logits of every position, or correct vocab_size"
     if subject.two and subject.shape == (BATCH, SOURCE, subject.vocab_size):
-        fix = (
-            "if it takes the target first, give lambda src, tgt: model(tgt, src); else it returns a row per source word"
-        )
+        fix = "give lambda src, tgt: model(tgt, src) if it takes the target first; else it has a row per source word"
     raise NotExaminable(f"given {asked}, it returned shape {subject.shape}, {right}; {fix}")
 
 
@@ -156,23 +156,14 @@ def learn_vocabularies(subject: Subject, given: bool) -> str:
         return ""
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]
     src, tgt = few[0].repeat(BATCH, 2)[:, :SOURCE], few[1].repeat(BATCH, 2)[:, :TARGET]
-    tables: dict[int, nn.Embedding] = {}
-
-    def hook(part: nn.Embedding, args: tuple[Tensor, ...], output: Any) -> None:
-        for ids in (src, tgt):
-            if args and isinstance(args[0], Tensor) and args[0].flatten().sort()[0].equal(ids.flatten().sort()[0]):
-                tables.setdefault(len(ids.T), part)
-
-    handles = [part.register_forward_hook(hook) for part in subject.parts if isinstance(part, nn.Embedding)]
-    try:
-        with torch.no_grad():
-            subject.raw(tgt, src)
-    except Exception:  # what it raises is told where its layout is asked for
-        pass
-    finally:
-        for handle in handles:
-            handle.remove()
-    source, target = tables.get(SOURCE), tables.get(TARGET)
+    with (
+        called() as calls,
+        torch.no_grad(),
+        suppress(Exception),
+    ):
+        subject.raw(tgt, src)
+    tables = [(part, args) for part, args, _ in calls if isinstance(part, nn.Embedding)]
+    source, target = (next((part for part, args in tables if reads(args, ids)), None) for ids in (src, tgt))
     if source is None or source is target or source.num_embeddings == subject.src.size:
         return ""
     special = {subject.src.pad_id, subject.start_id, subject.eos_id}

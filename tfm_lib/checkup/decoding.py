@@ -8,44 +8,44 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
-from tfm_lib.checkup.report import Finding
 from tfm_lib.checkup.steps import steps
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.subject import TARGET, Found, Subject
 from tfm_lib.checkup.watch import DropoutWatch
 
 
-def cache(subject: Subject) -> Iterator[Finding]:
+def cache(subject: Subject) -> Iterator[Found]:
     """Decode token by token, and in pieces, beside the whole row at once."""
     if subject.decode is None:
         return
-    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
+    tgt, src = subject.texts(2)
     logits, single = subject(tgt, src), [1] * TARGET
     try:
         steps = _pieces(subject, tgt, src, single)
     except Exception as error:
-        yield Finding.of("cache.fails", f"decoding {TARGET} tokens one by one raised {short(error)}.")
+        yield "cache.fails", f"decoding {TARGET} tokens one by one raised {short(error)}."
         return
     wrong = (gap(logits, steps) > 10 * subject.leak * spread(logits)).any(0)
     if wrong.any():
         place = int(wrong.nonzero()[0])
         if place and _stuck(subject, src):
-            yield Finding.of("cache.positions", f"decoded one by one, {TARGET} equal tokens all get the same scores.")
+            yield "cache.positions", f"decoded one by one, {TARGET} equal tokens all get the same scores."
         else:
-            yield Finding.of("cache.differs", f"decoded one by one, the scores differ from position {place} on.")
+            yield "cache.differs", f"decoded one by one, the scores differ from position {place} on."
         return
-    try:
-        second = _pieces(subject, tgt.flip(0), src.flip(0), single)
-        stale = "gets other scores than alone" * subject.apart(logits.flip(0), second, 10)
-    except Exception as error:
-        stale = f"raised {short(error)}"
-    if stale:
-        yield Finding.of("cache.stale", f"a second text, decoded after the first, {stale}.")
-        return
-    try:
-        if subject.apart(logits, _pieces(subject, tgt, src, [3, 1, TARGET - 4]), 10):
-            yield Finding.of("cache.prefill", f"decoded 3, then 1, then {TARGET - 4} at once, the scores differ.")
-    except Exception as error:
-        yield Finding.of("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens raised {short(error)}.")
+    once = tgt, src, logits
+    swapped = tgt.flip(0), src.flip(0), logits.flip(0)
+    for code, what, (text, source, wanted), sizes in (
+        ("cache.stale", "decoding a second text after the first", swapped, single),
+        ("cache.prefill", f"decoding 3, then 1, then {TARGET - 4} tokens", once, [3, 1, TARGET - 4]),
+    ):
+        try:
+            apart = subject.apart(wanted, _pieces(subject, text, source, sizes), 10)
+            seen = "gave other scores than the forward pass" * apart
+        except Exception as error:
+            seen = f"raised {short(error)}"
+        if seen:
+            yield code, f"{what} {seen}."
+            return
 
 
 def _pieces(subject: Subject, tgt: Tensor, src: Tensor, sizes: list[int]) -> Tensor:
@@ -70,38 +70,37 @@ def _stuck(subject: Subject, src: Tensor) -> bool:
     return moved[0] < 0.1 * subject.leak and moved[1] > subject.leak
 
 
-def generate(subject: Subject) -> Iterator[Finding]:
+def generate(subject: Subject) -> Iterator[Found]:
     """Write for texts in a batch, and for each of them alone; after other texts, and beside longer ones."""
     if subject.generate is None:
         return
     write, single = writer(subject)
     src = subject.src.ids(5, 3, seed=6)
-    subject.set_mode(training=True)
     try:
-        with DropoutWatch() as training:
+        with subject.mode(training=True), DropoutWatch() as training:
             _written(write, src)
+            changed = not all(part.training for part in subject.parts)
     except Exception as error:
-        yield Finding.of("generate.fails", f"for three texts of 5 tokens it raised {short(error)}.")
+        yield "generate.fails", f"for three texts of 5 tokens it raised {short(error)}."
         return
-    if not all(part.training for part in subject.parts):
-        yield Finding.of("generate.mode", "it was in training mode before it wrote, and is in eval mode after.")
-    subject.set_mode(training=False)
+    if changed:
+        yield "generate.mode", "it was in training mode before it wrote, and is in eval mode after."
     if single:
-        yield Finding.of("generate.single", "three texts at once failed, and each of them alone went through.")
+        yield "generate.single", "three texts at once failed, and each of them alone went through."
     with DropoutWatch() as watch:
         many = _written(write, src)
     if watch.drops:
-        yield Finding.of("generate.dropout", "in eval mode, dropout works while it writes.")
+        yield "generate.dropout", "in eval mode, dropout works while it writes."
         return
     if training.drops:
-        yield Finding.of("generate.training", "in training mode, dropout works while it writes.")
+        yield "generate.training", "in training mode, dropout works while it writes."
     if many != _written(write, src, seed=1):
-        yield Finding.of("generate.dice", "in eval mode, it writes another text for the same source the next time.")
+        yield "generate.dice", "in eval mode, it writes another text for the same source the next time."
         return
     if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
-        yield Finding.of("generate.copies", f"all {len(many[0])} candidates of each of three texts are equal.")
+        yield "generate.copies", f"all {len(many[0])} candidates of each of three texts are equal."
     if stale := _stale(subject, write):
-        yield Finding.of("generate.stale", f"a second text, written after three others, {stale}.")
+        yield "generate.stale", f"a second text, written after three others, {stale}."
         return
     yield from steps(subject, write)
     yield from _company(subject, write, src, many)
@@ -109,7 +108,7 @@ def generate(subject: Subject) -> Iterator[Finding]:
         if row and isinstance(row[0], int) and subject.eos_id in row[1:]:
             rest = row[row.index(subject.eos_id, 1) + 1 :]
             if any(token not in (subject.pad_id, subject.eos_id) for token in rest):
-                yield Finding.of("generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}.")
+                yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}."
 
 
 def _stale(subject: Subject, write: Write) -> str:
@@ -124,19 +123,17 @@ def _stale(subject: Subject, write: Write) -> str:
     return "is another than alone" * (alone != after)
 
 
-def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Finding]:
+def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """Each text alone, beside what was written in a batch of equal lengths, and of different ones."""
     alone = [_written(write, src[i : i + 1])[0] for i in range(len(src))]
     if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
-        yield Finding.of("generate.batch", "a text gets another summary alone than in a batch of three.")
+        yield "generate.batch", "a text gets another summary alone than in a batch of three."
     elif subject.two and subject.src.pad_id is not None and not subject.quick:
         lengths = (5, 2, 3)
         mixed = _written(write, subject.src.mixed(lengths, seed=6))
         alone = [_written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
-            yield Finding.of(
-                "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
-            )
+            yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
 
 
 def _written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,33 +17,40 @@ from tfm_lib.checkup import (
     losses,
     outputs,
     padding,
-    saving,
-    sharing,
     sources,
+    weights,
 )
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import short
-from tfm_lib.checkup.report import Finding, Report
-from tfm_lib.checkup.subject import KINDS, OutOfTime, Subject
+from tfm_lib.checkup.report import Report
+from tfm_lib.checkup.subject import KINDS, Found, OutOfTime, Subject
 from tfm_lib.checkup.words import NotExaminable, Words
 
-Probe = Callable[[Subject], Iterator[Finding]]
+Probe = Callable[[Subject], Iterator[Found]]
+
+
+class Part(NamedTuple):
+    """What is asked in one part of a check-up, and of which subjects it can be asked."""
+
+    probes: list[Probe]
+    applies: Callable[[Subject], bool] = lambda subject: True
+
 
 # In the order in which they are asked: what comes first explains what comes later.
-PROBES: dict[str, list[Probe]] = {
-    "shapes": [outputs.shapes, outputs.values, outputs.memory],
-    "causality": [attending.causality],
-    "padding": [padding.padding],
-    "batch": [batches.rows],
-    "positions": [batches.positions, batches.lengths],
-    "source": [sources.source],
-    "gradients": [gradients.gradients, sharing.sharing],
-    "loss": [losses.start, losses.labels],
-    "learning": [learning.by_heart],
-    "cache": [decoding.cache, decoding.generate],
-    "saving": [saving.saving],
-    "precision": [saving.precision],
+PROBES = {
+    "shapes": Part([outputs.shapes, outputs.values, outputs.memory]),
+    "causality": Part([attending.causality]),
+    "padding": Part([padding.padding], lambda subject: subject.src.pad_id is not None),
+    "batch": Part([batches.rows]),
+    "positions": Part([batches.positions, batches.lengths]),
+    "source": Part([sources.source], lambda subject: subject.two),
+    "gradients": Part([gradients.gradients, weights.sharing]),
+    "loss": Part([losses.start, losses.labels]),
+    "learning": Part([learning.by_heart]),
+    "cache": Part([decoding.cache, decoding.generate], lambda subject: bool(subject.decode or subject.generate)),
+    "saving": Part([weights.saving]),
+    "precision": Part([weights.precision]),
 }
 PARTS = tuple(PROBES)
 
@@ -154,34 +161,22 @@ def _check(model: Any, sizes: tuple[Any, Any], special: dict[str, Any], src_pad_
 def _examine(subject: Subject, chosen: list[str], report: Report, src_size_given: bool) -> None:
     with subject.mode(training=False):
         found, go_on = outputs.first_look(subject, src_size_given)
-        report.add(found)
+        for finding in found:
+            report.add(*finding)
         if not go_on:
             report.tried, report.failed = ["shapes"], ["shapes"]
             return
         for name in chosen:
-            if not _applies(subject, name):
+            if not PROBES[name].applies(subject):
                 continue
-            before = _sick(report)
+            before = report.sick
             try:
-                for probe in PROBES[name]:
+                for probe in PROBES[name].probes:
                     for finding in probe(subject):  # those before a probe trips count
-                        report.add([finding])
+                        report.add(*finding)
                 report.tried.append(name)
-                report.failed += [name] * (_sick(report) > before)
+                report.failed += [name] * (report.sick > before)
             except OutOfTime:
                 report.not_tried.append(f"{name} (out of time)")
             except Exception as error:  # a probe that trips says so, and the next one goes on
                 report.not_tried.append(f"{name} ({short(error)})")
-
-
-def _applies(subject: Subject, name: str) -> bool:
-    """Whether this part has anything to ask of such a model, with what was given."""
-    if name == "source":
-        return subject.two
-    if name == "padding":
-        return subject.src.pad_id is not None
-    return name != "cache" or subject.decode is not None or subject.generate is not None
-
-
-def _sick(report: Report) -> int:
-    return sum(finding.severity == "sick" for finding in report.findings)

@@ -47,28 +47,23 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
 def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
     """What the model itself returns for labels: the words behind the start, and -100 for padding."""
     labels = tgt[:, 1:].clone()
-    masks = {"attention_mask": torch.ones_like(src)} if subject.by_name else {}
-    if subject.by_name and subject.src.pad_id is not None:
-        masks["attention_mask"] = (src != subject.src.pad_id).long()
+    masks = {"attention_mask": subject.src.seen(src)} if subject.by_name else {}
     if subject.pad_id is not None:
         labels[labels == subject.pad_id] = -100
     before = labels.clone()
     loss = scalar(subject.model(src, labels=labels, **masks))
-    if not labels.equal(before):
-        subject.changed_labels = True
+    subject.changed_labels = subject.changed_labels or not labels.equal(before)
     return loss
 
 
 def _of_logits(subject: Subject, loss: Callable[..., Any]) -> bool:
     """Whether a loss does not run the model, and so wants what the model gives."""
-    src, tgt = subject.src.ids(5, 2, seed=3), subject.tgt.ids(4, 2, seed=3)
-    ids = [x.T.contiguous() if subject.time_first else x for x in ((src, tgt) if subject.two else (tgt,))]
-    known = {id(part) for part in subject.parts}
-    if not known:
+    if not subject.parts:
         return False
+    texts = (subject.src.ids(5, 2, seed=3), subject.tgt.ids(4, 2, seed=3))[not subject.two :]
     with called() as calls, suppress(Exception):
-        loss(*ids)
-    return not any(id(part) in known for part, *_ in calls) and len(arguments(loss)) != 1
+        loss(*(x.T.contiguous() if subject.time_first else x for x in texts))
+    return not {part for part, *_ in calls} & {*subject.parts} and len(arguments(loss)) != 1
 
 
 def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.losses import own_loss
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, looks_up
 
 
@@ -26,18 +25,17 @@ class Reached(NamedTuple):
         return [name for name, seen in self.axes.items() if not seen[0].any()]
 
 
-def gradients(subject: Subject) -> Iterator[Finding]:
+def gradients(subject: Subject) -> Iterator[Found]:
     """What no gradient reaches in two steps: parameters, rows of an embedding, heads; what asks for none, or is new."""
     module = subject.module_to("train")
     yield from _unregistered(module)
-    yield from _fresh(subject, module)
-    yield from _frozen(subject, module)
+    yield from _fresh_and_frozen(subject, module)
     reached = _two_steps(subject, module)
     if not reached.none and reached.dead():
         with subject.exact():  # a sure softmax may leave nothing of a gradient in float32
             reached = _two_steps(subject, module)
     if reached.none:
-        yield Finding.of("gradients.none", reached.none)
+        yield "gradients.none", reached.none
         return
     yield from _dead(subject, module, reached)
     yield from _rows(subject, reached)
@@ -88,7 +86,7 @@ def _take_step(weights: dict[str, nn.Parameter], axes: dict[str, list[Tensor]]) 
             p.grad = None
 
 
-def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Finding]:
+def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Found]:
     """Parameters without a gradient; those of a part that is never called, outside all layers, may be spare."""
     spare, cut = list[str](), list[str]()
     for name in sorted(reached.dead()):
@@ -101,20 +99,20 @@ def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Fin
     for code, names in {"gradients.unreached": cut, "gradients.unused": spare}.items():
         if names:
             few = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-            yield Finding.of(code, f"after a loss of random tokens, no gradient reaches {few}.")
+            yield code, f"after a loss of random tokens, no gradient reaches {few}."
 
 
-def _rows(subject: Subject, reached: Reached) -> Iterator[Finding]:
+def _rows(subject: Subject, reached: Reached) -> Iterator[Found]:
     """Rows of an embedding that were looked up and got no gradient, while others did."""
     for name, ids in reached.read.items():
         rows = reached.axes[name][0]
         still = sorted(i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i])
         if still and rows.any():
-            yield Finding.of("gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient.")
+            yield "gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient."
             return
 
 
-def _heads(reached: Reached) -> Iterator[Finding]:
+def _heads(reached: Reached) -> Iterator[Found]:
     """Blocks of a head's size that get no gradient in several matrices of one attention."""
     of_part: dict[str, list[str]] = {}
     for name, axes in reached.axes.items():
@@ -124,7 +122,7 @@ def _heads(reached: Reached) -> Iterator[Finding]:
                 of_part.setdefault(part, []).append(f"{int((~seen).sum())} of {len(seen)} {which} of {name}")
     for part, told in of_part.items():
         if len(told) > 1:
-            yield Finding.of("gradients.heads", f"no gradient reaches {', '.join(told[:3])}.", part)
+            yield "gradients.heads", f"no gradient reaches {', '.join(told[:3])}.", part
             return
 
 
@@ -137,35 +135,27 @@ def _in_blocks(dead: Tensor) -> bool:
     return any(torch.equal(block.any(1), block.all(1)) for block in blocks)
 
 
-def _frozen(subject: Subject, module: nn.Module) -> Iterator[Finding]:
-    """Embeddings of words that ask for no gradient while most of the model does."""
+def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
+    """Modules with weights that are others at the next call; embeddings that are frozen while most else is not."""
+    known, runs, (tgt, src) = {*module.modules()}, [], subject.texts()
+    for _ in range(2):
+        with called() as calls:
+            subject(tgt, src)
+        runs.append({part for part, *_ in calls if part not in known and any(True for _ in part.parameters())})
+    if runs[0] and not runs[0] & runs[1]:
+        names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
+        yield "gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}."
     weights = list(module.parameters())
     if sum(p.requires_grad for p in weights) <= len(weights) / 2:
         return  # most of it is frozen, so that is meant
-    tgt, src = subject.tgt.ids(TARGET), subject.src.ids(SOURCE)
-    with called() as calls:
-        subject(tgt, src)
     read = {id(part.weight) for part, args, _ in calls if looks_up(part, args, tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
-            yield Finding.of("gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False.")
+            yield "gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False."
             return
 
 
-def _fresh(subject: Subject, module: nn.Module) -> Iterator[Finding]:
-    """Modules with weights that run and are others at the next call."""
-    known = {id(part) for part in module.modules()}
-    runs = []
-    for _ in range(2):
-        with called() as calls:
-            subject(subject.tgt.ids(TARGET))
-        runs.append([part for part, *_ in calls if id(part) not in known and any(True for _ in part.parameters())])
-    if runs[0] and not {id(part) for part in runs[0]} & {id(part) for part in runs[1]}:
-        names = ", ".join(sorted({type(part).__name__ for part in runs[0]}))
-        yield Finding.of("gradients.fresh", f"{len(runs[0])} modules with weights are made at each call: {names}.")
-
-
-def _unregistered(module: nn.Module) -> Iterator[Finding]:
+def _unregistered(module: nn.Module) -> Iterator[Found]:
     known = {id(part) for part in module.modules()} | {id(p) for p in module.parameters()}
     for name, part in module.named_modules():
         for key, held in vars(part).items():
@@ -177,5 +167,5 @@ def _unregistered(module: nn.Module) -> Iterator[Finding]:
             if lost:
                 where = f"{name or type(part).__name__}.{key}"
                 kind = f"{len(lost)} {type(lost[0]).__name__}"
-                yield Finding.of("gradients.unregistered", f"{where} holds {kind} that parameters() does not give.")
+                yield "gradients.unregistered", f"{where} holds {kind} that parameters() does not give."
                 return

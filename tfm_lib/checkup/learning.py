@@ -3,51 +3,74 @@
 import math
 import time
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
+from tfm_lib.checkup.given import writer
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import TARGET, OutOfTime, Subject
-from tfm_lib.checkup.writing import Pairs, writing
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 
-PAIRS, LENGTH, STEPS = 10, 5, 150
-RATES = (3e-3, 1e-3, 1e-2, 3e-4)  # what is too fast for one model is too slow for another
-LARGE, LARGE_PAIRS, LARGE_RATES = 10**7, 4, (3e-4, 1e-3, 1e-4)  # from so many parameters on, a step takes a second
+LENGTH = 5
 
 
-def by_heart(subject: Subject) -> Iterator[Finding]:
+class Effort(NamedTuple):
+    """How hard it is tried: so many pairs, and steps of each rate, the first of which must lower the loss by 15 %."""
+
+    pairs: int
+    steps: int
+    first: int
+    rates: tuple[float, ...]  # what is too fast for one model is too slow for another
+
+
+SMALL = Effort(10, 150, 60, (3e-3, 1e-3, 1e-2, 3e-4))
+LARGE = Effort(4, 60, 20, (1e-4, 3e-4, 1e-3))  # from 10 million parameters on, where a step takes a second
+
+
+class Pairs(NamedTuple):
+    """Texts (B, S), what belongs to each, from start to end (B, T), and which of its next tokens count (B, T - 1)."""
+
+    src: Tensor
+    tgt: Tensor
+    asked: Tensor
+
+    @property
+    def words(self) -> list[list[int]]:
+        """Of each pair, what is to be written; without an end where all have the same length."""
+        return [row[which].tolist() for row, which in zip(self.tgt[:, 1:], self.asked, strict=True)]
+
+
+def by_heart(subject: Subject) -> Iterator[Found]:
     """Ten random pairs, several learning rates, until one of them knows the pairs."""
     module = subject.module_to("train")
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("there is no module to train; give module=")
-    large = sum(p.numel() for p in module.parameters()) >= LARGE
-    pairs, rates = _pairs(subject, LARGE_PAIRS if large else PAIRS), LARGE_RATES if large else RATES
-    best, first, last = 0.0, 0.0, 0.0
-    for rate in rates[: 2 if subject.quick else len(rates)]:
+    effort = LARGE if sum(p.numel() for p in module.parameters()) >= 10**7 else SMALL
+    pairs, best, first, last = _pairs(subject, effort.pairs), 0.0, 0.0, 0.0
+    for rate in effort.rates[: 2 if subject.quick else None]:
         with borrowed(module):
-            right, first, last = _trained(subject, module, pairs, rate)
+            right, first, last = _trained(subject, module, pairs, rate, effort)
             best = max(best, right)
             if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
                 yield from writing(subject, pairs)
                 return
     yield from _reasons(subject)
-    seen = f"after {STEPS} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
+    seen = f"after {effort.steps} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
     seen = f"{seen} of {len(pairs.src)} pairs are right; the loss went from {first:.2f} to {last:.2f}."
-    yield Finding.of("learning.stuck", seen)
+    yield "learning.stuck", seen
 
 
-def _reasons(subject: Subject) -> Iterator[Finding]:
+def _reasons(subject: Subject) -> Iterator[Found]:
     """Why it may be stuck: norms that make all alike, layers that pass nothing on."""
     steps, _ = subject.trace(subject.tgt.ids(TARGET, 2))
     for step in steps:
         if "norm" in type(step.part).__name__.lower() and step.inputs and step.inputs[0].shape == step.output.shape:
             before, after = (spread(x - x.mean((0, 1))) for x in (step.inputs[0], step.output))
             if after < 1e-3 * min(before, 1):
-                yield Finding.of("norm.flat", f"{step} makes {after:.1g} of a spread of {before:.2g}.")
+                yield "norm.flat", f"{step} makes {after:.1g} of a spread of {before:.2g}."
                 return
     likeness = {
         str(step): float(F.cosine_similarity(step.inputs[0], step.output, -1).mean())
@@ -57,7 +80,7 @@ def _reasons(subject: Subject) -> Iterator[Finding]:
     }  # fmt: skip
     if likeness and (mean := sum(likeness.values()) / len(likeness)) < 0.25:
         seen = f"the cosine of a layer's output and its input is {mean:.2f}, the mean of {len(likeness)} layers."
-        yield Finding.of("residual.none", seen)
+        yield "residual.none", seen
 
 
 def _pairs(subject: Subject, count: int) -> Pairs:
@@ -76,7 +99,9 @@ def _pairs(subject: Subject, count: int) -> Pairs:
     return Pairs(src, tgt, asked)
 
 
-def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> tuple[float, float, float]:
+def _trained(
+    subject: Subject, module: nn.Module, pairs: Pairs, rate: float, effort: Effort
+) -> tuple[float, float, float]:
     """The share of right tokens, the first loss and the last one."""
     inputs = pairs.tgt[:, 1:] if subject.shifts else pairs.tgt[:, :-1]
     labels, asked = (x.to(subject.device) for x in (pairs.tgt[:, 1:], pairs.asked))
@@ -85,7 +110,7 @@ def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> 
     # What is to be written must be sure, too: a search weighs every text that is left.
     sure = 0.3 * math.log(subject.vocab_size) if subject.generate is None else 0.05
     first, loss, right, began = 0.0, torch.zeros(()), 0.0, time.monotonic()
-    for step in range(STEPS):
+    for step in range(effort.steps):
         logits = subject(inputs, pairs.src, grad=True)
         loss = F.cross_entropy(logits[asked], labels[asked])
         if not loss.requires_grad or loss.isnan():
@@ -94,12 +119,54 @@ def _trained(subject: Subject, module: nn.Module, pairs: Pairs, rate: float) -> 
         right = float((logits.argmax(-1) == labels)[asked].float().mean())
         if right >= 0.95 and float(loss) < sure:
             break
-        if step == 60 and float(loss) > 0.85 * first:
+        if step == effort.first and float(loss) > 0.85 * first:
             break  # this rate leads nowhere
-        if step == 2 and (time.monotonic() - began) * STEPS / 6 > subject.seconds_left:
+        if step == 2 and (time.monotonic() - began) * effort.steps / 6 > subject.until - time.monotonic():
             raise OutOfTime  # not even a half of the steps can be made
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
     return right, first, float(loss)
+
+
+def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
+    """Write what is known, alone and in a batch; with padding behind the source."""
+    if subject.generate is None or not subject.two or subject.start_id is None:
+        return
+    write, _ = writer(subject)
+    padded = pairs.src if subject.src.pad_id is None else subject.src.padded(pairs.src, SOURCE)
+    try:
+        rows = [_plain(subject, row) for row in write(pairs.src)]
+        alone = [_plain(subject, row) for text in pairs.src.split(1) for row in write(text)]
+        behind = [_plain(subject, row) for row in write(padded)]
+    except Exception:  # the part that looks at `generate` says so
+        return
+    if any(isinstance(word, str) for row in rows for word in row):
+        few, many, after = 0, *(sum(a != b for a, b in zip(alone, others, strict=True)) for others in (rows, behind))
+    else:
+        few, many, after = (_missed(pairs, found) for found in (alone, rows, behind))
+    known = f"of {len(rows)} pairs that it knows by heart"
+    ended = [(row, words) for row, words in zip(alone, pairs.words, strict=True) if words[-1] == subject.eos_id]
+    right = sum(row[: len(words) - 1] == words[:-1] for row, words in ended) > len(ended) // 2
+    if right and not any(subject.eos_id in row for row in alone):
+        yield "generate.no_end", f"{known}, it writes no eos_id {subject.eos_id} behind any."
+    elif few > 2:
+        yield "learning.unwritten", f"{known}, {few} are not what it writes."
+    elif many > few + 2:
+        yield "generate.batch", f"{known}, it writes {few} wrong alone, and {many} in a batch."
+    elif after > many + 2:
+        yield "generate.padding", f"{known}, it writes {many} wrong, and {after} with padding behind the source."
+
+
+def _plain(subject: Subject, row: Any) -> list[Any]:
+    """The best candidate's words, without the start sign."""
+    words = row[0] if row and isinstance(row[0], list) else row
+    return words[words[:1] == [subject.start_id] :]
+
+
+def _missed(pairs: Pairs, rows: list[list[Any]]) -> int:
+    """How many of the pairs are written otherwise; an end may be missing where a text has the greatest length."""
+    longest = max(map(len, pairs.words))
+    cut = [words[: longest - 1] for words in pairs.words]
+    return sum(row[: len(words)] != words for row, words in zip(rows, cut, strict=True))

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.measures import scores, short, spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, Subject
+from tfm_lib.checkup.subject import SOURCE, Found, Subject
+from tfm_lib.checkup.watch import hooked
 
 LENGTH = 8
 SHIFTS = (  # of labels against the input, all of them wrong
@@ -35,7 +35,7 @@ def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-def start(subject: Subject) -> Iterator[Finding]:
+def start(subject: Subject) -> Iterator[Found]:
     """The loss of random tokens under random tokens, beside ln V."""
     tgt = subject.tgt.ids(LENGTH, 4)
     out, blind = subject(tgt, subject.src.ids(SOURCE, 4, seed=3)), math.log(subject.vocab_size)
@@ -47,12 +47,12 @@ def start(subject: Subject) -> Iterator[Finding]:
         at_input = float(out.gather(-1, tgt.to(out.device)[..., None]).mean() - out.mean()) / spread(out)
         seen = f"the loss of random tokens is {loss:.1f}, where a blind guess has ln V = {blind:.1f}; "
         if at_input > 2:
-            yield Finding.of("loss.echo", f"{seen}the token that was just read gets {at_input:.1f} spreads too much.")
+            yield "loss.echo", f"{seen}the token that was just read gets {at_input:.1f} spreads too much."
         else:
-            yield Finding.of("loss.start", f"{seen}the scores of one position lie {spread(out):.1f} apart.")
+            yield "loss.start", f"{seen}the scores of one position lie {spread(out):.1f} apart."
 
 
-def labels(subject: Subject) -> Iterator[Finding]:
+def labels(subject: Subject) -> Iterator[Found]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
     loss = text_loss(subject)
     if loss is None or subject.kind == "encoder-only":
@@ -62,41 +62,39 @@ def labels(subject: Subject) -> Iterator[Finding]:
     try:
         heard = listened(subject, loss, tgt, src)
     except Exception as error:
-        yield Finding.of("loss.fails", f"{seen} raised {short(error)}.")
+        yield "loss.fails", f"{seen} raised {short(error)}."
         return
     if not bool(torch.isfinite(heard.loss).all()) or heard.loss.numel() != 1:
-        yield Finding.of("loss.fails", f"{seen} is {heard.loss.tolist()}.")
+        yield "loss.fails", f"{seen} is {heard.loss.tolist()}."
     elif heard.gradient is not None:
         if subject.changed_labels:
-            yield Finding.of(
-                "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
-            )
+            yield "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12
         found = list(_judged(subject, tgt, heard.inputs, heard.gradient.argmin(-1), asked))
         if found and not list(_judged(subject, tgt, heard.inputs, heard.gradient.argmax(-1), asked)):
-            yield Finding.of("loss.sign", "the gradient pushes the next token down, and all others up.")
+            yield "loss.sign", "the gradient pushes the next token down, and all others up."
             return
         yield from found or _priced(subject, loss, tgt, src, heard.gradient, asked)
 
 
 def _priced(
     subject: Subject, loss: Callable[..., Tensor], tgt: Tensor, src: Tensor, gradient: Tensor, asked: Tensor
-) -> Iterator[Finding]:
+) -> Iterator[Found]:
     """What the loss says of logits that are known: of a blind guess, and of the right words, ever surer."""
     right = gradient.argmin(-1, keepdim=True)
     if subject.scale is None and float(gradient.scatter(-1, right, 0)[asked].abs().max()) < 1e-12:
-        yield Finding.of("loss.no_softmax", "its gradient lifts the right words, and pushes no other word down.")
+        yield "loss.no_softmax", "its gradient lifts the right words, and pushes no other word down."
         return
     sure = torch.zeros_like(gradient).scatter(-1, right, 1)
     costs = [float(listened(subject, loss, tgt, src, put=scale * sure).loss) for scale in (0, 1, 2, 4, 8, 16)]
     blind, best = costs[0], min(costs[1:])
     if best < -1e-3 * abs(blind):
-        yield Finding.of("loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0.")
+        yield "loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0."
     elif best > 0.6 * blind:
         seen = f"of a blind guess it is {blind:.2f}, and of right words, however sure, {best:.2f} or more."
-        yield Finding.of("loss.softmax_twice", seen)
+        yield "loss.softmax_twice", seen
 
 
 def _rows(subject: Subject) -> Tensor:
@@ -117,31 +115,25 @@ def listened(
     subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
 ) -> Heard:
     """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
-    outputs: list[Tensor] = []
-    inputs: list[Tensor] = []
+    outputs, inputs = list[Tensor](), list[Tensor]()
 
-    def on_output(part: nn.Module, args: Any, output: Any) -> None:
+    def on_output(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         with suppress(TypeError):
             out = scores(output, subject.vocab_size)
             if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
                 if put is not None and turned.shape == put.shape:
-                    turned.data.copy_(subject.scale(put) if subject.scale else put)
+                    turned.data.copy_(subject.scale(put, -1) if subject.scale else put)
                 out.retain_grad()
                 outputs.append(out)
 
-    def on_table(part: nn.Module, args: Any, output: Any) -> None:
+    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
 
-    handles = [part.register_forward_hook(on_output) for part in subject.parts]
-    handles += [part.register_forward_hook(on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
-    try:
+    tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
+    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad():
         torch.manual_seed(0)
-        with torch.enable_grad():
-            loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
-            loss.sum().backward()
-    finally:
-        for handle in handles:
-            handle.remove()
+        loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
+        loss.sum().backward()
     found = [_turned(subject, out.grad, len(tgt)) for out in outputs if out.grad is not None]
     return Heard(loss.detach(), found[-1] if found else None, inputs)
 
@@ -149,16 +141,14 @@ def listened(
 def _turned(subject: Subject, out: Tensor, rows: int) -> Tensor | None:
     """The same numbers as (B, T, V), whichever order a module inside has; None where they are no logits."""
     if subject.flat and out.dim() == 2 and out.shape[1] == subject.vocab_size and len(out) % rows == 0:
-        return (
-            out.view(-1, rows, out.shape[1]).transpose(0, 1) if subject.time_first else out.view(rows, -1, out.shape[1])
-        )
+        return subject.laid_out(out, rows)
     for order in (subject.order, (0, 1, 2), (1, 0, 2), (0, 2, 1)):
         if out.dim() == 3 and out.shape[order[2]] == subject.vocab_size and out.shape[order[0]] == rows:
             return out.permute(order)
     return None
 
 
-def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Finding]:
+def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Found]:
     """Which tokens the labels `best` (B, T) are, at the places that are `asked` for."""
     length = best.shape[1]
     turned = [x for y in inputs for x in (y, y.T) if x.shape == best.shape]
@@ -167,12 +157,12 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
     shown = [int(label) if real else None for real, label in zip(asked[0], best[0], strict=True)]
     first = f"input {given[0].tolist()}, labels {shown}"
     if not bool(asked.any()):
-        yield Finding.of("loss.skips", f"no label of two rows has a gradient: {first}.")
+        yield "loss.skips", f"no label of two rows has a gradient: {first}."
         return
 
     if not bool(asked.any(1).all()):
         rows = asked.any(1).logical_not().nonzero().flatten().tolist()
-        yield Finding.of("loss.rows", f"of {len(asked)} rows, no label of those at {rows} has a gradient: {first}.")
+        yield "loss.rows", f"of {len(asked)} rows, no label of those at {rows} has a gradient: {first}."
         return
 
     def shifted(by: int) -> bool:
@@ -183,18 +173,17 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
 
     for by, code, which in SHIFTS:
         if shifted(by) and not (by == 0 and subject.shifts):
-            yield Finding.of(code, f"each label is the token {which}: {first}.")
+            yield code, f"each label is the token {which}: {first}."
             return
     if not shifted(1) and not (subject.shifts and shifted(0)):
-        yield Finding.of("loss.wrong_labels", f"the labels are not the next tokens: {first}.")
+        yield "loss.wrong_labels", f"the labels are not the next tokens: {first}."
         return
     words = set(tgt[0].tolist()) - {subject.start_id, subject.pad_id, subject.eos_id}
     labels = set(best[asked].tolist())
-    if subject.pad_id is not None and subject.pad_id != subject.eos_id and subject.pad_id in labels:
-        seen = f"of two rows, the second one with padding, pad_id {subject.pad_id} is a label."
-        yield Finding.of("loss.padding", seen)
     if subject.eos_id is not None and subject.eos_id not in labels:
-        yield Finding.of("loss.no_end", f"two rows end with eos_id {subject.eos_id}, and it is no label: {first}.")
+        yield "loss.no_end", f"two rows end with eos_id {subject.eos_id}, and it is no label: {first}."
+    if subject.pad_id is not None and subject.pad_id != subject.eos_id and subject.pad_id in labels:
+        yield "loss.padding", f"of two rows, the second one with padding, pad_id {subject.pad_id} is a label."
     missing = sorted(words - labels - {int(given[0, 0])})
     if missing:
-        yield Finding.of("loss.skips", f"the tokens {missing} are never a label: {first}.")
+        yield "loss.skips", f"the tokens {missing} are never a label: {first}."

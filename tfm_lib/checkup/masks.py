@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
-from tfm_lib.checkup.hidden import hidden_ids
-from tfm_lib.checkup.measures import gap, spread
+from tfm_lib.checkup.measures import gap
+from tfm_lib.checkup.sources import hidden_ids
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import AttentionWatch
 from tfm_lib.checkup.words import NotExaminable
 
 KINDS = {
@@ -95,8 +94,7 @@ def _made(
 ) -> dict[str, Any]:
     time = torch.ones(len(tgt), tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
     padding = src if subject.two else tgt
-    keep = torch.ones_like(padding, dtype=torch.bool) if subject.src.pad_id is None else padding != subject.src.pad_id
-    kind = KINDS[form.kind]
+    keep, kind = subject.src.seen(padding).bool(), KINDS[form.kind]
     made = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
     return {name: made.get(of) for name, of in roles.items() if of or name in must}
 
@@ -110,29 +108,27 @@ def _hides_something(subject: Subject) -> bool:
     """Whether it has masks of its own, right or wrong: tokens that it hides, or weights of attention that are 0."""
     if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
         return True
-    with AttentionWatch() as watch:
-        subject(subject.tgt.ids(TARGET, 2), grad=True)
-    return any(bool((w == 0).any()) for w in watch.weights if w.shape[-2:] == (TARGET, TARGET))
+    weights = subject.attention(subject.tgt.ids(TARGET, 2)).weights
+    return any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET))
 
 
 def _hides(subject: Subject) -> tuple[bool, ...]:
     """Whether it reads what it may, hides the future, and hides padding; () where it raises or gives NaN."""
-    tgt, src = subject.tgt.ids(TARGET, 2), subject.src.ids(SOURCE, 2, seed=3)
+    tgt, src = subject.texts(2)
     try:
         out = subject(tgt, src)
         if out.isnan().any():
             return ()
-        size = subject.leak * spread(out)
         moved = subject(subject.tgt.changed(tgt, 0), src), subject(tgt, subject.src.changed(src, 0))
         found = [all(bool(gap(out, x)[:, -1].max() > 0) for x in moved[: 1 + subject.two])]
         if subject.kind != "encoder-only":
-            found.append(bool(gap(out, subject(subject.tgt.changed(tgt, -1), src))[:, :-1].max() <= size))
+            found.append(not subject.apart(out[:, :-1], subject(subject.tgt.changed(tgt, -1), src)[:, :-1]))
         if subject.src.pad_id is not None and subject.two:
             a, b = src[:, :5], subject.src.padded(src[:, :5], SOURCE)
-            found.append(bool(gap(subject(tgt, a), subject(tgt, b)).max() <= size))
+            found.append(not subject.apart(subject(tgt, a), subject(tgt, b)))
         elif subject.src.pad_id is not None and subject.kind == "encoder-only":
             a, b = tgt[:, :4], subject.tgt.padded(tgt[:, :4], TARGET)
-            found.append(bool(gap(subject(a), subject(b)[:, :4]).max() <= size))
+            found.append(not subject.apart(subject(a), subject(b)[:, :4]))
     except Exception:
         return ()
     return tuple(found)

@@ -6,22 +6,19 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.measures import gap, spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import AttentionWatch, along, culprit, differs
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
+from tfm_lib.checkup.watch import along, culprit, differs
 
 WORDS = 5  # of a source, before its padding
 
 
-def padding(subject: Subject) -> Iterator[Finding]:
+def padding(subject: Subject) -> Iterator[Found]:
     """Put padding behind a text, and see whether anything changes; put texts of several lengths into one batch."""
-    if subject.src.pad_id is None:
-        return
     found = list(_source_padding(subject)) if subject.two or subject.kind == "encoder-only" else []
     if subject.kind != "encoder-only" and subject.pad_id is not None:
         found += _target_padding(subject)
     yield from found
-    if not any(finding.severity == "sick" for finding in found):
+    if all(code == "padding.empty_row" for code, *_ in found):
         yield from _company(subject)
 
 
@@ -30,28 +27,28 @@ def _inputs(subject: Subject, source: Tensor) -> tuple[Tensor, ...]:
     return (subject.tgt.ids(TARGET), source) if subject.two else (source,)
 
 
-def _source_padding(subject: Subject) -> Iterator[Finding]:
+def _source_padding(subject: Subject) -> Iterator[Found]:
     words = subject.src.ids(WORDS, seed=2)
 
     def run(ids: Tensor) -> Tensor:
         return subject(*_inputs(subject, ids))[:, : None if subject.two else WORDS]
 
     alone, padded = run(words), run(subject.src.padded(words, SOURCE))
-    size = subject.leak * spread(padded if alone.isnan().any() else alone)
     dead = _dead(subject, words)
     text = f"{WORDS} words and {SOURCE - WORDS} times pad_id"
     if all(dead):
-        if not subject.two or not _ignored(subject):
-            yield Finding.of("padding.inverted", f"in a source of {text}, changing any word changes nothing.")
+        tgt, src = subject.texts()
+        if not subject.two or subject.apart(subject(tgt, src), subject(tgt, subject.src.other(src)), 1e-3):
+            yield "padding.inverted", f"in a source of {text}, changing any word changes nothing."
     elif any(dead):
-        yield Finding.of("padding.misplaced", f"in a source of {text}, the word at {dead.index(True)} has no effect.")
+        yield "padding.misplaced", f"in a source of {text}, the word at {dead.index(True)} has no effect."
     elif padded.isnan().any() and not alone.isnan().any():
-        yield Finding.of("output.nan", f"a source of {text} gave NaN, and the {WORDS} words alone did not.")
+        yield "output.nan", f"a source of {text} gave NaN, and the {WORDS} words alone did not."
     else:
-        if bool(gap(alone, padded).max() > size):
+        if subject.apart(alone, padded):
             code, where = _seen_padding(subject, words)
             seen = f"the scores with {text} differ from those with the {WORDS} words alone by {_size(alone, padded)}."
-            yield Finding.of(code, seen, where)
+            yield code, seen, where
         yield from _empty_row(subject, words)
 
 
@@ -61,39 +58,32 @@ def _dead(subject: Subject, words: Tensor) -> list[bool]:
     with subject.exact():
         base = subject(*_inputs(subject, subject.src.padded(words, SOURCE)))
         for j in range(WORDS):
-            moved, ids = [], words
-            for _ in range(2):
-                ids = subject.src.changed(ids, j)
-                moved.append(gap(base, subject(*_inputs(subject, subject.src.padded(ids, SOURCE)))))
-            if not subject.two:
-                moved = [m[:, [i for i in range(WORDS) if i != j]] for m in moved]  # its own is not what is asked
-            dead.append(not any(bool(m.any()) for m in moved))
+            once = subject.src.changed(words, j)
+            texts = (subject.src.padded(ids, SOURCE) for ids in (once, subject.src.changed(once, j)))
+            moved = torch.cat([gap(base, subject(*_inputs(subject, text))) for text in texts])
+            if not subject.two:  # its own score is not what is asked
+                moved = moved[:, [i for i in range(WORDS) if i != j]]
+            dead.append(not moved.any())
     return dead
 
 
-def _company(subject: Subject) -> Iterator[Finding]:
+def _company(subject: Subject) -> Iterator[Found]:
     """Texts of several lengths in one batch, beside each of them with its padding alone."""
-    sides = ("source", "target") if subject.two else ("target",)
-    for side in sides:
-        src = subject.src.mixed((SOURCE, 3, 6) if side == "source" else (SOURCE,) * 3, seed=3)
-        real = (TARGET, 2, 4) if side == "target" else (TARGET,) * 3
-        tgt = subject.tgt.mixed(real, seed=4)
+    lengths = {"source": ((SOURCE, 3, 6), (TARGET,) * 3), "target": ((SOURCE,) * 3, (TARGET, 2, 4))}
+    for side in lengths if subject.two else ("target",):
+        read, real = lengths[side]
+        src, tgt = subject.src.mixed(read, seed=3), subject.tgt.mixed(real, seed=4)
         many = subject(tgt, src)
         for row, length in enumerate(real):
             alone, beside = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
             if subject.apart(alone, beside):
                 seen = f"in a batch with {side}s of other lengths, the scores of text {row} differ from those alone"
-                yield Finding.of("padding.company", f"{seen} by {_size(alone, beside)}.")
+                yield "padding.company", f"{seen} by {_size(alone, beside)}."
                 return
 
 
 def _size(a: Tensor, b: Tensor) -> str:
     return f"{float(gap(a, b).max()) / spread(a):.2g} of their spread"
-
-
-def _ignored(subject: Subject) -> bool:
-    a, b = (subject(subject.tgt.ids(TARGET), subject.src.ids(SOURCE, seed=seed)) for seed in (4, 5))
-    return not bool(gap(a, b).max() > subject.silence * spread(a))
 
 
 def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
@@ -107,44 +97,28 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
-    if _query_rows(subject, padded):
+    weights = subject.attention(*_inputs(subject, padded)).weights
+    if any(_rows_masked(w) for w in weights if w.shape[-2:] == (SOURCE, SOURCE)):
         return "padding.query_rows", name
-    return "padding.length" if _all_hidden(subject, padded) else code, name
+    read = [w[..., :WORDS, :] if w.shape[-2] == SOURCE else w for w in weights if w.shape[-1] == SOURCE]
+    hidden = bool(read) and all(bool((w[..., WORDS:] < 1e-6).all()) for w in read)
+    return "padding.length" if hidden else code, name
 
 
-def _all_hidden(subject: Subject, padded: Tensor) -> bool:
-    """Whether no weight of attention, of those of words, lies on padding."""
-    with AttentionWatch() as watch:
-        subject(*_inputs(subject, padded), grad=True)
-    seen = [
-        w[..., :WORDS, WORDS:] if w.shape[-2] == SOURCE else w[..., WORDS:]
-        for w in watch.weights
-        if w.shape[-1] == SOURCE
-    ]
-    return bool(seen) and all(bool((w < 1e-6).all()) for w in seen)
-
-
-def _query_rows(subject: Subject, padded: Tensor) -> bool:
+def _rows_masked(weights: Tensor) -> bool:
     """Whether padding's own rows of weights are flat, and words look at padding."""
-    with AttentionWatch() as watch:
-        subject(*_inputs(subject, padded), grad=True)
-    for weights in watch.weights:
-        if weights.shape[-2:] == (SOURCE, SOURCE):
-            rows, words = weights[..., WORDS:, :], weights[..., :WORDS, :]
-            flat = rows.isnan().all() or (rows.amax() - rows.amin() < 1e-6)
-            uneven = words.amax() - words.amin() > 1e-6
-            if flat and uneven and bool((words[..., WORDS:] > 1e-6).any()):
-                return True
-    return False
+    rows, words = weights[..., WORDS:, :], weights[..., :WORDS, :]
+    flat = rows.isnan().all() or rows.amax() - rows.amin() < 1e-6
+    return bool(flat and words.amax() - words.amin() > 1e-6 and (words[..., WORDS:] > 1e-6).any())
 
 
-def _empty_row(subject: Subject, words: Tensor) -> Iterator[Finding]:
+def _empty_row(subject: Subject, words: Tensor) -> Iterator[Found]:
     padded, nothing = subject.src.padded(words, SOURCE), subject.src.padded(words[:, :0], SOURCE)
     if subject.two and subject(subject.tgt.ids(TARGET).expand(2, -1), torch.cat([padded, nothing]))[1].isnan().any():
-        yield Finding.of("padding.empty_row", "a source of nothing but pad_id gave NaN.")
+        yield "padding.empty_row", "a source of nothing but pad_id gave NaN."
 
 
-def _target_padding(subject: Subject) -> Iterator[Finding]:
+def _target_padding(subject: Subject) -> Iterator[Found]:
     real = 4
     plain = words = subject.tgt.ids(real, seed=2)
     if subject.start_id is not None:
@@ -158,12 +132,12 @@ def _target_padding(subject: Subject) -> Iterator[Finding]:
         leaks = gap(alone, changed)[0, 0] > subject.leak * spread(moved)
         if alone.isnan().any() or (leaks and guarded):
             what = "NaN" if alone.isnan().any() else "scores at 0 that depend on later tokens"
-            yield Finding.of("padding.start", f"a target that begins with start_id = pad_id gave {what}.")
+            yield "padding.start", f"a target that begins with start_id = pad_id gave {what}."
             return
     if padded.isnan().any() and not alone.isnan().any():
-        yield Finding.of("padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN.")
+        yield "padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN."
     elif subject.apart(alone, padded[:, :real]):
         longer = subject.tgt.ids(TARGET, seed=2)
         if not subject.apart(subject(longer)[:, :real], subject(longer[:, :real])):  # else the future leaks anyway
             seen = f"the scores at {real} tokens change by {_size(alone, padded[:, :real])} when padding follows."
-            yield Finding.of("padding.target", seen)
+            yield "padding.target", seen

@@ -3,7 +3,6 @@
 import html
 import json
 import textwrap
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 from tfm_lib.checkup.advice import ADVICE
@@ -26,10 +25,9 @@ class Finding:
     @classmethod
     def of(cls, code: str, seen: str, where: str = "") -> "Finding":
         """The finding with this code, with its advice; `where` names the part of the model that it was traced to."""
-        advice = ADVICE[code]
-        lesson, section = advice.read
-        likely = f"{where}: {advice.likely}" if where else advice.likely
-        return cls(code, advice.severity, seen, advice.means, likely, f"lesson {lesson}, “{section}”")
+        severity, means, likely, (lesson, section) = ADVICE[code]
+        likely = f"{where}: {likely}" if where else likely
+        return cls(code, severity, seen, means, likely, f"lesson {lesson}, “{section}”")
 
 
 @dataclass
@@ -45,9 +43,14 @@ class Report:
     problem: str = ""  # why nothing could be examined, with the fix; empty where something was
 
     @property
+    def sick(self) -> int:
+        """The number of findings that are wrong whatever was meant."""
+        return sum(finding.severity == "sick" for finding in self.findings)
+
+    @property
     def healthy(self) -> bool:
         """Whether nothing of what was tried is sick; what is doubtful is for you to judge."""
-        return not self.problem and not any(finding.severity == "sick" for finding in self.findings)
+        return not self.problem and not self.sick
 
     @property
     def codes(self) -> list[str]:
@@ -57,18 +60,18 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0: healthy; 1: something is sick; 2: it could not be examined; 3: nothing is sick, but not all was tried."""
-        return 2 if self.problem else 1 if not self.healthy else 3 if self.not_tried else 0
+        return 2 if self.problem else 1 if self.sick else 3 if self.not_tried else 0
 
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Take findings, once per code, the worst first, causes before what may follow, and else as they came."""
-        for finding in findings:
-            if finding.code not in self.codes:
-                self.findings.append(finding)
+    def add(self, code: str, seen: str, where: str = "") -> None:
+        """Take a finding, once per code, the worst first, causes before what may follow, and else as they came."""
+        if code not in self.codes:
+            self.findings.append(Finding.of(code, seen, where))
         self.findings = sorted(self.findings, key=lambda f: (SEVERITIES.index(f.severity), bool(self.cause(f.code))))
 
     def cause(self, code: str) -> str | None:
         """The code of a finding from which this one may only follow, if there is one."""
-        return next((other for other in self.codes if code in EXPLAINS.get(other, ())), None)
+        names = {code, code.partition(".")[0]}
+        return next((other for other in self.codes if names & EXPLAINS.get(other, set())), None)
 
     def to_json(self) -> str:
         """For machines; `from_json` reads it."""
@@ -87,9 +90,9 @@ class Report:
         """The first line of the report."""
         if self.problem:
             return f"It could not be examined: {self.problem}"
-        counts = {name: sum(f.severity == name for f in self.findings) for name in SEVERITIES}
-        to_judge = f", with {_count(counts['doubtful'], 'thing')} to judge" * bool(counts["doubtful"])
-        state = f"sick: {_count(counts['sick'], 'fault')}" if counts["sick"] else "healthy"
+        doubtful = sum(finding.severity == "doubtful" for finding in self.findings)
+        to_judge = f", with {_count(doubtful, 'thing')} to judge" * bool(doubtful)
+        state = f"sick: {_count(self.sick, 'fault')}" if self.sick else "healthy"
         state += " as far as it was tried" * (self.exit_code == 3)
         parts = f"{_count(len(self.tried) - len(self.failed), 'part')} passed, {len(self.failed)} failed"
         left = f", {len(self.not_tried)} not tried: {'; '.join(self.not_tried)}" * bool(self.not_tried)
@@ -97,28 +100,21 @@ class Report:
 
     def __str__(self) -> str:
         parts = [_wrap(self.verdict)]
-        for finding in self.findings:
-            lines = [
-                f"[{finding.severity}] {finding.code}",
-                f"  Seen: {finding.seen}",
-                f"  It means: {finding.means}",
-                f"  Likely: {finding.likely}",
-                f"  Read: {finding.read}",
-                *(f"  {line}" for line in self._follows(finding, "")),
-            ]
+        for f in self.findings:
+            told = [f"Seen: {f.seen}", f"It means: {f.means}", f"Likely: {f.likely}", f"Read: {f.read}"]
+            lines = [f"[{f.severity}] {f.code}", *(f"  {line}" for line in [*told, *self._follows(f, "")])]
             parts.append("\n".join(map(_wrap, lines)))
         return "\n\n".join([*parts, *map(_wrap, self._round())])
 
     def _repr_markdown_(self) -> str:
         lines = [f"**{_plain(self.verdict)}**"]
-        for finding in self.findings:
+        for f in self.findings:
             lines += [
-                f"- **{finding.severity}: `{finding.code}`.** {_plain(finding.seen)} {_plain(finding.means)}  ",
-                f"  *Likely:* {_plain(finding.likely)} *Read:* {_plain(finding.read)}.",
-                *(f"  {line}" for line in self._follows(finding, "`")),
+                f"- **{f.severity}: `{f.code}`.** {_plain(f.seen)} {_plain(f.means)}  ",
+                f"  *Likely:* {_plain(f.likely)} *Read:* {_plain(f.read)}.",
+                *(f"  {line}" for line in self._follows(f, "`")),
             ]
-        lines += [f"\n{line}" for line in self._round()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"\n{line}" for line in self._round())])
 
     def _follows(self, finding: Finding, quote: str) -> list[str]:
         """That a finding may only follow from another one, whose code stands in these quotes."""

@@ -1,31 +1,29 @@
-"""Whether all of the source arrives."""
+"""Whether all of the source arrives, and which tokens are hidden."""
 
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfm_lib.checkup.attending import DRAWS
-from tfm_lib.checkup.hidden import hidden_ids
 from tfm_lib.checkup.measures import gap, spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import along, differs
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
+from tfm_lib.checkup.watch import along, called, differs, reads
+
+FIRST = 16  # of the ids: special tokens, unknown words and a few others stand there
 
 
-def source(subject: Subject) -> Iterator[Finding]:
+def source(subject: Subject) -> Iterator[Found]:
     """Change the whole source, then one word of it after the other, then its start and end."""
-    if not subject.two:
-        return
     moved = _moved(subject)
     if not moved.all():
         with subject.exact():
             moved = torch.stack([_moved(subject, draw, 0) for draw in range(DRAWS)]).any(0)
     if not moved.any():
-        yield Finding.of("source.ignored", f"another source of {SOURCE} words gave the very same scores.")
+        yield "source.ignored", f"another source of {SOURCE} words gave the very same scores."
     elif not moved.all():
         dead = ", ".join(str(j) for j in range(SOURCE) if not moved[j])
-        yield Finding.of("source.partial", f"of {SOURCE} words, those at {dead} have no effect.")
+        yield "source.partial", f"of {SOURCE} words, those at {dead} have no effect."
     else:
         yield from _one_way(subject)
         yield from _hidden(subject)
@@ -40,17 +38,17 @@ def _moved(subject: Subject, draw: int = 0, threshold: float | None = None) -> T
     return torch.stack(words)
 
 
-def _hidden(subject: Subject) -> Iterator[Finding]:
+def _hidden(subject: Subject) -> Iterator[Found]:
     """Tokens that are hidden as padding is, though they are none: no score depends on the vector of such a token."""
     for side, pads in {"source": subject.src.pad_id, "target": subject.pad_id}.items():
         hidden = [i for i in hidden_ids(subject, side) if i != pads]
         if hidden:
             seen = f"in the {side}, no other position depends on the vectors of the tokens {hidden[:6]}."
-            yield Finding.of("padding.hides_words", seen)
+            yield "padding.hides_words", seen
             return
 
 
-def _one_way(subject: Subject) -> Iterator[Finding]:
+def _one_way(subject: Subject) -> Iterator[Found]:
     """Whether anything on the source's side sees what comes later in it."""
     forward, backward = _directions(subject, 0, subject.leak)
     if forward and not backward:
@@ -58,7 +56,7 @@ def _one_way(subject: Subject) -> Iterator[Finding]:
             backward = any(_directions(subject, draw, 0)[1] for draw in range(DRAWS))
     if forward and not backward:
         seen = "the last word of the source changes nothing at its first word, and the first one does at the last."
-        yield Finding.of("source.causal", seen, forward)
+        yield "source.causal", seen, forward
 
 
 def _directions(subject: Subject, draw: int, tolerance: float) -> tuple[str, bool]:
@@ -73,3 +71,36 @@ def _directions(subject: Subject, draw: int, tolerance: float) -> tuple[str, boo
         if differs(last[0], last[1], tolerance):
             forward = forward or str(a)
     return forward, backward
+
+
+def hidden_ids(subject: Subject, side: str) -> list[int]:
+    """The ids that no other position of the source, or of the target, depends on; [] where no embedding is seen."""
+    words = subject.src if side == "source" else subject.tgt
+    special = [i for i in (words.pad_id, subject.start_id, subject.eos_id) if i is not None and i < words.size]
+    found = _unread(subject, side, sorted({*range(min(FIRST, words.size)), *special}))
+    if not found:
+        return []
+    with subject.exact():
+        return _unread(subject, side, found)
+
+
+def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
+    """Those of these ids whose vectors have no gradient from other positions: a row of a batch for each."""
+    tgt, src = subject.tgt.ids(TARGET).repeat(len(ids), 1), subject.src.ids(SOURCE, seed=3).repeat(len(ids), 1)
+    text, place = (src, 2) if side == "source" else (tgt, 0)
+    text[:, place] = torch.tensor(ids)
+    with called() as calls:
+        out = subject(tgt, src, grad=True)
+    read = [output for part, args, output in calls if isinstance(part, nn.Embedding) and reads(args, text)]
+    vectors = [output for output in read if output.requires_grad]
+    if not vectors or not out.requires_grad:
+        return []
+    vectors[0].retain_grad()
+    later = out if side == "source" and subject.two else out[:, 1:]
+    # A sum of all scores may not depend on anything, where they are normalized.
+    (later * torch.linspace(-1, 1, later[0].numel()).to(later).view(later[0].shape)).sum().backward()
+    grad = vectors[0].grad
+    if grad is None:
+        return []
+    grad = grad if len(grad) == len(ids) else grad.transpose(0, 1)
+    return [i for i, row in zip(ids, grad[:, place], strict=True) if not row.any()]

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.report import Finding
-from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import called, looks_up
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
+from tfm_lib.checkup.watch import called, hooked, looks_up
 
 WORDS = 5  # of the source
 
@@ -23,7 +22,7 @@ class Step(NamedTuple):
     told: Tensor
 
 
-def steps(subject: Subject, write: Write) -> Iterator[Finding]:
+def steps(subject: Subject, write: Write) -> Iterator[Found]:
     """Write of one padded text; at each step, the scores must be those of the forward pass for all tokens so far."""
     if subject.two and subject.start_id is None:
         return
@@ -37,7 +36,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Finding]:
     for number, (read, told) in enumerate(taken[:6]):
         if subject.two and not number and subject.start_id not in read[:, 0]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
-            yield Finding.of("generate.start", seen)
+            yield "generate.start", seen
             return
         cached = number > 0 and read.shape == (1, 1)
         so_far = torch.cat([so_far, read[0]]) if cached else read[0]
@@ -46,13 +45,13 @@ def steps(subject: Subject, write: Write) -> Iterator[Finding]:
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
         if cached and _same(subject, told, read, padded):
-            yield Finding.of("generate.last_token", f"{seen}, but those of the last token alone.")
+            yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
-            yield Finding.of("generate.cache", f"{seen}, and it reads one token at a time.")
+            yield "generate.cache", f"{seen}, and it reads one token at a time."
         elif padded is not words and _agrees(subject, write, words):
-            yield Finding.of("generate.padding", f"{seen}, if padding follows the source; else they are.")
+            yield "generate.padding", f"{seen}, if padding follows the source; else they are."
         else:
-            yield Finding.of("generate.differs", f"{seen}.")
+            yield "generate.differs", f"{seen}."
         return
 
 
@@ -82,14 +81,14 @@ def _same(subject: Subject, told: Tensor, read: Tensor, src: Tensor) -> bool:
 def _watched(subject: Subject) -> Iterator[list[Step]]:
     """Collects a step for each call of the last matrix before the scores."""
     taken: list[Step] = []
-    tables, matrix, turned = _ends(subject)
+    tables, last, turned = _ends(subject)
     reads: list[Tensor] = []
     words = subject.tgt.ids(TARGET, seed=8)[0].tolist()
 
-    def on_table(part: nn.Module, args: Any, output: Any) -> None:
+    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
 
-    def on_matrix(part: nn.Module, args: Any, output: Tensor) -> None:
+    def on_matrix(part: nn.Module, args: Any, named: Any, output: Tensor) -> None:
         if not reads or output.shape[-1] != subject.vocab_size:
             return
         read = reads[-1]
@@ -100,26 +99,18 @@ def _watched(subject: Subject) -> Iterator[list[Step]]:
         word = words[len(taken) % len(words)]
         output.data[..., word] += 1e4  # so that it goes on, with different words
 
-    handles = [table.register_forward_hook(on_table) for table in tables]
-    handles += [matrix.register_forward_hook(on_matrix)] if matrix else []
-    try:
+    with hooked(*((table, on_table) for table in tables), *((matrix, on_matrix) for matrix in last)):
         yield taken
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-def _ends(subject: Subject) -> tuple[list[nn.Module], nn.Module | None, bool]:
+def _ends(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
     """The embeddings that read the target, the last matrix before the scores, and whether they have time first."""
     tgt = subject.tgt.ids(TARGET)
     shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
     with called() as calls:
         subject(tgt)
     found = [(part, args[0]) for part, args, _ in calls if looks_up(part, args, tgt, shifted)]
-    wide = [
-        part for part, _, out in calls
-        if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,) and any(True for _ in part.parameters())
-        and not any(True for _ in part.children())
-    ]  # fmt: skip
+    ends = [part for part, _, out in calls if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,)]
+    wide = [part for part in ends if [*part.parameters()] and not [*part.children()]]
     tables: list[nn.Module] = list({id(table): table for table, _ in found}.values())
-    return tables, wide[-1] if wide else None, any(ids.shape == (TARGET, 1) for _, ids in found)
+    return tables, wide[-1:], any(ids.shape == (TARGET, 1) for _, ids in found)

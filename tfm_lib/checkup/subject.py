@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed, swap
 from tfm_lib.checkup.measures import gap, scores, spread
-from tfm_lib.checkup.watch import Step, traced
+from tfm_lib.checkup.watch import AttentionWatch, Step, traced
 from tfm_lib.checkup.words import Words
 
 Call = Callable[..., Any]
+Found = tuple[str, ...]  # the code of a finding, what was seen, and, where it was traced to one, the part of the model
 KINDS = ("encoder-decoder", "decoder-only", "encoder-only")
 SOURCE, TARGET = 9, 7  # lengths of the tiny inputs: sizes that cannot be confused
 
@@ -42,7 +43,7 @@ class Subject:
     writes: tuple[Callable[[Tensor], list[Any]], bool] | None = None  # how `generate` is called, see `writer`
     changed_labels = False  # its loss has written into the labels that it was given
     remembers = False  # what a module keeps from one call is there in the next
-    scale: Callable[[Tensor], Tensor] | None = None  # what makes its scores of logits, where they are none
+    scale: Callable[[Tensor, int], Tensor] | None = None  # what makes its scores of logits, where they are none
 
     def __init__(
         self, model: Call, module: nn.Module | None, words: tuple[Words, Words], kind: str | None, limit: float
@@ -51,7 +52,7 @@ class Subject:
         self.src, self.tgt = words
         self.start_id: int | None = None
         self.eos_id: int | None = None
-        self.began, self.limit = time.monotonic(), limit
+        self.until = time.monotonic() + limit  # when no new question is asked any more
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
         self.two, self.kind = kind in (None, "encoder-decoder"), kind or ""
@@ -71,10 +72,9 @@ class Subject:
         """What fills up the target."""
         return self.tgt.pad_id
 
-    @property
-    def seconds_left(self) -> float:
-        """Until no new question is asked."""
-        return self.began + self.limit - time.monotonic()
+    def texts(self, rows: int = 1) -> tuple[Tensor, Tensor]:
+        """Ordinary texts to ask about: targets (rows, TARGET) and sources (rows, SOURCE)."""
+        return self.tgt.ids(TARGET, rows), self.src.ids(SOURCE, rows, seed=3)
 
     @property
     def parts(self) -> list[nn.Module]:
@@ -91,17 +91,13 @@ class Subject:
     def mode(self, training: bool) -> Iterator[None]:
         """Examine it in this mode."""
         before = [(part, part.training) for part in self.parts]
-        self.set_mode(training)
+        if self.module is not None:
+            self.module.train(training)
         try:
             yield
         finally:
             for part, was in before:
                 part.training = was
-
-    def set_mode(self, training: bool) -> None:
-        """From now on in this mode, where there is a module."""
-        if self.module is not None:
-            self.module.train(training)
 
     @contextmanager
     def exact(self) -> Iterator[None]:
@@ -132,19 +128,18 @@ class Subject:
 
     def raw(self, tgt: Tensor, src: Tensor | None = None, seed: int = 0) -> Any:
         """What the model returns; its random numbers are the same at every call with this seed."""
-        if self.seconds_left < 0:
+        if time.monotonic() > self.until:
             raise OutOfTime
         self.forget()
         torch.manual_seed(seed)
         tgt = tgt.to(self.device)
         if self.by_name and not self.two:
             hides = self.declared == "encoder-only" and self.pad_id is not None
-            return self.model(tgt, **({"attention_mask": tgt.ne(self.pad_id or 0).long()} if hides else {}))
+            return self.model(tgt, **({"attention_mask": self.tgt.seen(tgt)} if hides else {}))
         src = self.src.ids(SOURCE).expand(len(tgt), -1) if src is None else src
         src = src.to(self.device)
         if self.by_name:
-            seen = torch.ones_like(src) if self.src.pad_id is None else (src != self.src.pad_id).long()
-            return self.model(input_ids=src, attention_mask=seen, decoder_input_ids=tgt)
+            return self.model(input_ids=src, attention_mask=self.src.seen(src), decoder_input_ids=tgt)
         masks = self.masks(src, tgt) if self.masks else {}
         ids = [(x.T if self.time_first else x).contiguous() for x in ((src, tgt) if self.two else (tgt,))]
         ids = ids[::-1] if self.swapped else ids
@@ -163,13 +158,9 @@ class Subject:
 
     def laid_out(self, out: Tensor, rows: int) -> Tensor:
         """What it returns for so many texts, as (B, T, V)."""
-        if self.flat:
-            return (
-                out.reshape(-1, rows, out.shape[-1]).transpose(0, 1)
-                if self.time_first
-                else out.unflatten(0, (rows, -1))
-            )
-        return out.permute(self.order)
+        if not self.flat:
+            return out.permute(self.order)
+        return out.unflatten(0, (-1, rows)).transpose(0, 1) if self.time_first else out.unflatten(0, (rows, -1))
 
     def apart(self, a: Tensor, b: Tensor, times: float = 1.0) -> bool:
         """Whether scores (B, T, V) differ, by more than rounding leaves of their spread."""
@@ -180,6 +171,12 @@ class Subject:
         with traced(self.module) as steps:
             out = self(*ids)
         return steps, out
+
+    def attention(self, *ids: Tensor) -> AttentionWatch:
+        """Every softmax of attention while it reads these ids; with a gradient, no path of torch's hides it."""
+        with AttentionWatch() as watch:
+            self(*ids, grad=True)
+        return watch
 
     @cached_property
     def shifts(self) -> bool:

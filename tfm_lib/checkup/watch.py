@@ -25,27 +25,30 @@ class Step(NamedTuple):
 
 
 @contextmanager
-def traced(module: nn.Module | None) -> Iterator[list[Step]]:
-    """Collects the steps of what runs inside; nothing where there is no module."""
-    steps: list[Step] = []
-    handles = []
-
-    def hook(name: str) -> Callable[..., None]:
-        def keep(part: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            first = output[0] if isinstance(output, tuple) and output else output
-            if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1 and not first.is_nested:
-                given = [x.detach() for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() > 1]
-                steps.append(Step(name, part, given, first.detach()))
-
-        return keep
-
-    for name, part in [] if module is None else module.named_modules():
-        handles.append(part.register_forward_hook(hook(name or type(part).__name__), with_kwargs=True))
+def hooked(*hooks: tuple[nn.Module, Callable[..., None]]) -> Iterator[None]:
+    """Inside, each module's hook is called with it, its arguments, those by name, and its output."""
+    handles = [part.register_forward_hook(hook, with_kwargs=True) for part, hook in hooks]
     try:
-        yield steps
+        yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def traced(module: nn.Module | None) -> Iterator[list[Step]]:
+    """Collects the steps of what runs inside; nothing where there is no module."""
+    steps: list[Step] = []
+    names = {} if module is None else {part: name or type(part).__name__ for name, part in module.named_modules()}
+
+    def keep(part: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) and output else output
+        if isinstance(first, Tensor) and first.is_floating_point() and first.dim() > 1 and not first.is_nested:
+            given = [x.detach() for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() > 1]
+            steps.append(Step(names[part], part, given, first.detach()))
+
+    with hooked(*((part, keep) for part in names)):
+        yield steps
 
 
 @contextmanager

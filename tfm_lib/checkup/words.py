@@ -37,6 +37,10 @@ class Words:
         ids[:, place] = self.other(ids[:, place])
         return ids
 
+    def seen(self, ids: Tensor) -> Tensor:
+        """1 for each token, and 0 for padding."""
+        return torch.ones_like(ids) if self.pad_id is None else (ids != self.pad_id).long()
+
     def padded(self, ids: Tensor, length: int) -> Tensor:
         """These ids (B, T), filled up with pad_id to (B, length)."""
         return torch.cat([ids, torch.full((len(ids), length - ids.shape[1]), self.pad_id or 0)], 1)
