@@ -20,7 +20,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 
 from tests import ROOT
 from tests.nbclaims.cells import read, tags
-from tfm_lib.attention import MultiHeadAttention, attention
+from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention
 from tfm_lib.data.batches import Batch
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.learning.recipes import Recipe
@@ -290,6 +290,22 @@ def data_parallel(listing: Names) -> None:
         assert last < first and next(iter(torch.load(Path(folder, "model.pt")))) == "0.weight", done.stderr
 
 
+def recurrent(listing: Names) -> None:
+    """Attention is the package's, and no padding changes what is written."""
+    model, lengths = listing["Seq2Seq"](9, 6), torch.tensor([5, 3])
+    src, tgt = torch.randint(9, (2, 5)), torch.randint(9, (2, 4))
+    alone = model(src[1:, :3], lengths[1:], tgt[1:])
+    torch.testing.assert_close(model(src, lengths, tgt)[1:], alone)
+
+    ours, query, states = AdditiveAttention(6, 6, 6), torch.randn(2, 6), torch.randn(2, 5, 6)
+    theirs = model.decoder.attention
+    with torch.no_grad():
+        for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            mine.copy_(other.view_as(mine))
+    weights = ours.weights(query[:, None], states, lengths).squeeze(1)
+    torch.testing.assert_close(theirs(query, states, lengths), weights)
+
+
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
     "02_masked_softmax": masks,
@@ -300,6 +316,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "08_decoding": decoding,
     "09_speed": kv_cache,
     "10_scale": data_parallel,
+    "14_before_and_beside": recurrent,
 }
 
 
