@@ -268,7 +268,6 @@ def kv_cache(listing: Names) -> None:
         theirs(text[:, :1], cache)
 
 
-# What each listing computes, compared with the package or with torch.
 def data_parallel(listing: Names) -> None:
     """One worker learns as the package does; two are started as the lesson says."""
     torch.manual_seed(0)
@@ -306,6 +305,7 @@ def recurrent(listing: Names) -> None:
     torch.testing.assert_close(theirs(query, states, lengths), weights)
 
 
+# What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
     "02_masked_softmax": masks,
