@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.nbclaims.cells import markdown_cells, tags
 from tests.nbclaims.prose import sentences
 
-NOT_YET = ("05", *map(str, range(10, 19)))  # lessons that are still to be rewritten
+NOT_YET = ("05", "10", "11", *map(str, range(13, 19)))  # lessons that are still to be rewritten
 
 
 class Habit(NamedTuple):
