@@ -44,7 +44,7 @@ class Lesson(NamedTuple):
 # fmt: off
 LESSONS = (
     Lesson("00", "start_here", "Start here", "What is it for, and\nwhat will I build?",
-           "gray", 25, 0, (0, 0), ()),
+           "gray", 27, 0, (0, 0), ()),
     Lesson("01", "attention", "Attention", "How does a query look\nthings up softly?",
            "blue", 28, 103, (1, 0), ("00",)),
     Lesson("02", "masked_softmax", "Masked softmax", "What must not be seen,\nand how is it hidden?",

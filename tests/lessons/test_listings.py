@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,29 @@ def recurrent(listing: Names) -> None:
     torch.testing.assert_close(theirs(query, states, lengths), weights)
 
 
+def part_by_part(listing: Names) -> None:
+    config = TransformerConfig(vocab_size=20, d_model=8, num_heads=2, d_ff=16, num_decoder_layers=1)
+    ours, theirs = Transformer(config).eval(), Transformer(replace(config, activation="gelu")).eval()
+    theirs.load_state_dict(ours.state_dict())
+    parts = [
+        "encoder.embedding",
+        *(f"encoder.layers.0.{part}" for part in ("self_attention", "feed_forward")),
+        "output",
+    ]
+    ids = torch.randint(3, 20, (2, 5))
+    a, b = (listing["recorded"](model, parts, ids, ids) for model in (ours, theirs))
+    torch.testing.assert_close((a[parts[0]], a["output"]), (ours.encoder.embedding(ids), ours(ids, ids)))
+    first = listing["first_difference"]
+    assert first(a, b) == parts[2] and first(a, a) is None
+    for wrong in (b[parts[1]] * torch.nan, b[parts[1]][None]):
+        assert first(a, {**b, parts[1]: wrong}) == parts[1]
+    with pytest.raises(RuntimeError, match="did not run"):
+        listing["recorded"](ours, ["encoder.layers"], ids, ids)
+    with pytest.raises(ValueError, match="ours has 4 parts and theirs 0"):
+        first(a, {})
+    assert not any(module._forward_hooks for module in ours.modules())
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -317,6 +341,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "09_speed": kv_cache,
     "10_scale": data_parallel,
     "14_before_and_beside": recurrent,
+    "12_pretrained": part_by_part,
 }
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from tfm_lib.show.figure import COLORS, QUIET, Figure, Labels, label_texts, quoted, style, weight_array
 
 LETTER, LETTERS = 0.0753, 94  # inches that a letter of a fixed width takes up at 9 points; letters of a line
+WIDTH = 7.2  # inches
 LINE, BETWEEN = 0.3, 1.05  # inches from line to line, and between the two texts
 FAINT = 0.05  # the least weight that is drawn as a line
 NAMED = 5  # queries whose widest line the caption names
@@ -68,7 +69,9 @@ def ribbons(weights: Tensor, queries: Labels, keys: Labels, *, caption: str | No
     ceiling = floor + BETWEEN + LINE * ends[-1].line
     figure = Figure(caption or message, ceiling + 0.25)
     axes = figure.subplots()
-    axes.set(xlim=(0, 7.2), ylim=(0, ceiling + 0.15), aspect="equal")
+    one_line = starts[-1].line == ends[-1].line == 0
+    left = (LETTER * max(starts[-1].right, ends[-1].right) - WIDTH) / 2 if one_line else 0  # one line is centered
+    axes.set(xlim=(left, left + WIDTH), ylim=(0, ceiling + 0.15), aspect="equal")
     axes.axis("off")
     colors = [COLORS[t % len(COLORS)] for t in range(len(below))]
     for row, start, color in zip(values, starts, colors, strict=True):

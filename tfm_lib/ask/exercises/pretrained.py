@@ -18,7 +18,7 @@ def orders(draw: Draw) -> Iterator[Inputs]:
     difficulty=1,
     minutes=5,
     trains="the inverse of an order",
-    right="What was only moved can be moved back, to the last bit.",
+    right="Numbers that were only moved can be moved back, to the last bit.",
     cases=orders,
 )
 def undone(order: Tensor) -> Tensor:
@@ -27,19 +27,19 @@ def undone(order: Tensor) -> Tensor:
 
 @undone.mistake
 def the_same_again(order: Tensor) -> Tensor:
-    """The order itself undoes only swaps of two; ask where 0, 1, 2 are in it."""
+    """The order itself undoes only swaps of two; find the positions of 0, 1, 2 in it."""
     return order
 
 
 @undone.mistake
 def from_behind(order: Tensor) -> Tensor:
-    """That is the order read backward; ask where 0, 1, 2 are in it."""
+    """That is the order read backward; find the positions of 0, 1, 2 in it."""
     return order.flip(0)
 
 
 @undone.mistake
 def sorted_order(order: Tensor) -> Tensor:
-    """That is the order, sorted, which is 0, 1, 2 and so on; what is wanted is where they were."""
+    """That is the order, sorted, which is 0, 1, 2 and so on; return the positions where they were."""
     return order.sort().values
 
 
@@ -99,13 +99,13 @@ def attentions_first(name: str) -> str:
 
 @renamed.mistake
 def model_kept(name: str) -> str:
-    """Your names still begin with `model.`, which ours don't."""
+    """Your names still begin with `model.`; ours do not."""
     return replaced(name, RENAMED)
 
 
 @renamed.mistake
 def final_norm_of_the_stack(name: str) -> str:
-    """`final_layer_norm` is the last one of a layer, around its feed-forward network; the stack's own is another."""
+    """`final_layer_norm` is the last norm of a layer, after its feed-forward network; it is not that of the stack."""
     return replaced(name, RENAMED | {"final_layer_norm": "norm"}).removeprefix("model.")
 
 
@@ -145,7 +145,7 @@ def counted(vocab: int, d: int, d_ff: int, layers: int, positions: int, cross: i
     difficulty=2,
     minutes=12,
     trains="counting parameters",
-    right="For bart-large-cnn that is 406,290,432: you know where each of them is.",
+    right="For bart-large-cnn this gives 406,290,432 parameters.",
     cases=sizes,
 )
 def bart_size(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
@@ -154,13 +154,13 @@ def bart_size(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int
 
 @bart_size.mistake
 def no_offset_or_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """You lack 4 d: the two rows too many in each table of positions, or the norm after each embedding."""
+    """You lack 4 d: the two additional rows in each table of positions, or the norm after each embedding."""
     return counted(vocab, d, d_ff, layers, positions - 2)
 
 
 @bart_size.mistake
 def neither_offset_nor_embedding_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """You lack 8 d: each table of positions has two rows too many, and there is a norm after each embedding."""
+    """You lack 8 d: each table of positions has two additional rows, and a norm follows each embedding."""
     return counted(vocab, d, d_ff, layers, positions - 4)
 
 
@@ -190,7 +190,7 @@ def four_norms(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> in
 
 @bart_size.mistake
 def no_biases(vocab: int, d: int, d_ff: int, layers: int, positions: int) -> int:
-    """Each linear layer has a bias, too: 4 d in an attention, d_ff + d in a feed-forward network."""
+    """Each linear layer also has a bias: 4 d in an attention, d_ff + d in a feed-forward network."""
     biases = 3 * 4 * d + 2 * (d_ff + d)
     return counted(vocab, d, d_ff, layers, positions) - layers * biases
 
@@ -245,7 +245,7 @@ def token_0_missed(logits: Tensor, step: int, steps: int, banned: list[int], fir
 
 @ruled.mistake
 def ban_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """You ban after you force, so that a forced token can be lost; ban first."""
+    """You ban after you force, so a forced token can be lost; ban first."""
     logits = ruled.reference(logits, step, steps, [], first, last).clone()
     logits[:, banned] = -torch.inf
     return logits
@@ -265,21 +265,21 @@ def always_first(logits: Tensor, step: int, steps: int, banned: list[int], first
 
 @ruled.mistake
 def first_wins(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """In a text of one step both are forced, and `last` is to win."""
+    """In a text of one step both are forced, and `last` must win."""
     alone = step == 0 and first is not None
     return ruled.reference(logits, step, steps, banned, first, None if alone else last)
 
 
 @ruled.mistake
 def zeroed(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """A logit of 0 is a logit like any other, often a high one; what is ruled out gets minus infinity."""
+    """A logit of 0 is a logit like any other, often a high one; tokens that are ruled out get minus infinity."""
     found = ruled.reference(logits, step, steps, banned, first, last)
     return found.masked_fill(found.isneginf(), 0.0)
 
 
 @ruled.mistake
 def own_logit(logits: Tensor, step: int, steps: int, banned: list[int], first: Token, last: Token) -> Tensor:
-    """A forced token gets 0, so that it costs nothing; yours keeps its logit."""
+    """A forced token gets 0, so it costs nothing; yours keeps its logit."""
     found = ruled.reference(logits, step, steps, banned, first, last)
     return torch.where(found == 0, logits, found)
 
@@ -294,8 +294,8 @@ def small_layers(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=3,
     minutes=15,
-    trains="what reads the stream and what writes it",
-    right="Nothing computes anything else: this is one of the many ways to write down the same layer.",
+    trains="which axis reads or writes the stream",
+    right="The layer computes the same: this is one of the many ways to write it down.",
     cases=small_layers,
 )
 def reordered(weights: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
@@ -370,7 +370,7 @@ def traces(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=15,
     trains="debugging by comparing",
-    right="Mend what comes right before it, and run again: most wrong loads are found in two or three rounds.",
+    right="Fix the part that comes right before it, run again, and go on until no part differs.",
     cases=traces,
 )
 def first_difference(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
@@ -409,7 +409,7 @@ def broadcast(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
 
 @first_difference.mistake
 def the_largest(ours: Seen, theirs: Seen, tolerance: float) -> str | None:
-    """You name the part that differs most; what comes first is the cause, and the others follow from it."""
+    """You name the part that differs most; the first one is the cause, and the others follow from it."""
     off = {}
     for (name, a), (_, b) in zip(ours, theirs, strict=True):
         gap = (a - b).abs().max()
@@ -446,7 +446,7 @@ def rms(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="what RMSNorm leaves out",
-    right="So RMSNorm is LayerNorm for vectors whose mean is 0 already, less a bias.",
+    right="RMSNorm equals LayerNorm without a bias for vectors whose mean is already 0.",
     cases=normed,
     without=("layer_norm", "var", "std", "var_mean", "std_mean"),
 )
@@ -456,20 +456,20 @@ def centered(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 @centered.mistake
 def not_centered(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """That is RMSNorm with a bias; LayerNorm takes the mean away first."""
+    """That is RMSNorm with a bias; LayerNorm subtracts the mean first."""
     return rms(x, weight) + bias
 
 
 @centered.mistake
 def centered_late(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """You take the mean away after dividing; the root of the mean square is another one then."""
+    """You subtract the mean after dividing; the mean square is a different number then."""
     x = x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
     return (x - x.mean(-1, keepdim=True)) * weight + bias
 
 
 @centered.mistake
 def mean_of_all(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """You take away the mean of everything; each position has a mean of its own, over the last axis."""
+    """You subtract the mean of everything; each position has its own mean, over the last axis."""
     return rms(x - x.mean(), weight) + bias
 
 
@@ -489,7 +489,7 @@ def bias_normed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     difficulty=3,
     minutes=10,
     trains="relative positions in buckets",
-    right="Near words are told apart one by one, far ones only by how far they are, roughly.",
+    right="Near words are told apart one by one, and far words only by their rough distance.",
 )
 def buckets() -> list[int]:
     return [3, 16, 23, 31, 31]
@@ -503,7 +503,7 @@ def equal_steps() -> list[int]:
 
 @buckets.mistake
 def not_capped() -> list[int]:
-    """There are 32 buckets, 0 to 31; all that is too far shares the last one."""
+    """There are 32 buckets, 0 to 31; all longer distances share the last one."""
     return [3, 16, 23, 31, 47]
 
 
@@ -521,5 +521,5 @@ def counted_from_one() -> list[int]:
 
 @buckets.mistake
 def both_ways() -> list[int]:
-    """That is the encoder's: it has 16 buckets for either direction, the decoder all 32 for what came before."""
+    """That is the encoder's: it has 16 buckets for each direction, and the decoder uses all 32 for earlier keys."""
     return [3, 10, 12, 15, 15]
