@@ -114,10 +114,10 @@ class _Team:
         """`training.train_step` on a batch that is shared out; returns the loss of the whole."""
         for group in optimizer.param_groups:
             group["lr"] = rate
-        share, part = worker_share(batch, self.rank, self.number)
+        rows, part = worker_share(batch, self.rank, self.number)
         with self.worker_seed():
-            logits = self.replica(share.src, share.decoder_input)  # (b, T, V)
-        mean = training.sequence_loss(logits, share.labels, share.pad_id, recipe.label_smoothing)
+            logits = self.replica(rows.src, rows.decoder_input)  # (b, T, V)
+        mean = training.sequence_loss(logits, rows.labels, rows.pad_id, recipe.label_smoothing)
         loss = part * mean  # so that the losses of all workers add up to that of the batch
         optimizer.zero_grad()
         (self.number * loss).backward()  # DDP takes the workers' mean; we want the sum
