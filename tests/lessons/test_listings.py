@@ -329,6 +329,30 @@ def part_by_part(listing: Names) -> None:
     assert not any(module._forward_hooks for module in ours.modules())
 
 
+def llama(listing: Names) -> None:
+    sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 88, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.3}
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    theirs = modeling_llama.LlamaForCausalLM(LlamaConfig(**sizes, rope_parameters=rope)).eval()
+    ours = listing["CausalLM"](50, 32, num_heads=4, num_kv_heads=2, d_ff=88, num_layers=2, base=500.0)
+    ours.load_state_dict(theirs.state_dict())
+    ids = torch.randint(50, (2, 9))
+    start, end = torch.tensor([5, 4]), torch.tensor([9, 7])
+    place = torch.arange(9)
+    is_answer = (place >= start[:, None]) & (place < end[:, None])
+    with torch.no_grad():
+        expected = theirs(ids, labels=ids.masked_fill(~is_answer, -100))
+        torch.testing.assert_close(ours(ids), expected.logits)
+        torch.testing.assert_close(listing["answer_loss"](ours(ids), ids, start, end), expected.loss)
+        torch.testing.assert_close(ours(ids, torch.zeros(2)), ours(ids))
+        changed = ids.clone()
+        changed[:, 4] = (changed[:, 4] + 1) % 50
+        moved = (ours(ids, start) - ours(changed, start)).abs().amax(-1) > 1e-4
+    assert moved.tolist() == [[True] * 9, [False] * 4 + [True] * 5]  # in the prefix of text 0 only
+    with pytest.raises(ValueError, match="num_kv_heads=3 must divide num_heads"):
+        listing["CausalLM"](50, 32, 4, 3, 88, 1)
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -342,6 +366,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "10_scale": data_parallel,
     "14_before_and_beside": recurrent,
     "12_pretrained": part_by_part,
+    "16_families_and_scale": llama,
 }
 
 

@@ -26,13 +26,13 @@ def medium() -> int:
 
 @medium.mistake
 def no_positions() -> int:
-    """The table of positions is learned, too: 1,024 rows."""
+    """The positions are learned, too: their matrix has 1,024 rows."""
     return medium.reference() - 1024 * 1024
 
 
 @medium.mistake
 def untied() -> int:
-    """The output uses the table of embeddings once more; it has no matrix of its own."""
+    """The output uses the embedding matrix again; it has no matrix of its own."""
     return medium.reference() + 50257 * 1024
 
 
@@ -44,13 +44,13 @@ def matrices_only() -> int:
 
 @medium.mistake
 def no_last_norm() -> int:
-    """With pre-norm, one more norm stands behind the last layer."""
+    """With pre-norm, there is one more norm after the last layer."""
     return medium.reference() - 2 * 1024
 
 
 @medium.mistake
 def no_embeddings() -> int:
-    """Those are the layers and the last norm; the two tables are missing."""
+    """Those are the layers and the last norm; the two embedding matrices are missing."""
     return medium.reference() - (50257 + 1024) * 1024
 
 
@@ -85,15 +85,15 @@ def causal_only(length: int, prefix: int) -> Tensor:
 
 @prefix.mistake
 def rows_see_all(length: int, prefix: int) -> Tensor:
-    """Your first rows see everything, so that the prefix knows the text that is to be predicted. It is the first
-    columns that all see."""
+    """Your first rows see everything, so the prefix knows the text that is to be predicted. Open the first columns
+    to all rows instead."""
     t = torch.arange(length)
     return (t <= t[:, None]) | (t[:, None] < prefix)
 
 
 @prefix.mistake
 def both(length: int, prefix: int) -> Tensor:
-    """A key is seen if it is in the past *or* in the prefix; you asked for both."""
+    """A key may be seen if it is in the past *or* in the prefix; you require both."""
     t = torch.arange(length)
     return (t <= t[:, None]) & (t < prefix)
 
@@ -107,7 +107,7 @@ def transposed(length: int, prefix: int) -> Tensor:
 
 @prefix.mistake
 def one_too_many(length: int, prefix: int) -> Tensor:
-    """That prefix has one token too many: counting from 0, the last one stands before `prefix`."""
+    """That prefix has one token too many: counting from 0, its last token is `prefix - 1`."""
     t = torch.arange(length)
     return (t <= t[:, None]) | (t <= prefix)
 
@@ -125,7 +125,7 @@ def some_vectors(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=8,
     trains="two orders of rotary pairs",
-    right="Weights that were trained with neighbors as pairs become Llama's by this order of their rows.",
+    right="With their rows in this order, weights that were trained with neighbors as pairs fit the library's Llama.",
     cases=some_vectors,
 )
 def halves(x: Tensor) -> Tensor:
@@ -134,25 +134,25 @@ def halves(x: Tensor) -> Tensor:
 
 @halves.mistake
 def the_way_back(x: Tensor) -> Tensor:
-    """That is the way back: it puts halves side by side as neighbors."""
+    """That is the inverse: it makes neighbors of entries that are half the width apart."""
     return torch.stack(x.chunk(2, dim=-1), dim=-1).flatten(-2)
 
 
 @halves.mistake
 def seconds_first(x: Tensor) -> Tensor:
-    """The first of each pair belongs to the first half; otherwise all turn the other way."""
+    """The first entry of each pair belongs to the first half; otherwise all pairs are rotated in reverse."""
     return torch.cat([x[..., 1::2], x[..., 0::2]], dim=-1)
 
 
 @halves.mistake
 def halves_swapped(x: Tensor) -> Tensor:
-    """You swapped the halves as they stand; the pairs are still scattered."""
+    """You swapped the two halves, but the pairs are still neighbors."""
     return torch.cat(x.chunk(2, dim=-1)[::-1], dim=-1)
 
 
 @halves.mistake
 def unchanged(x: Tensor) -> Tensor:
-    """Entries 0 and 1 are a pair, and have to be half the width apart; nothing has moved."""
+    """Nothing has moved. Entries 0 and 1 are a pair, and must be half the width apart."""
     return x
 
 
@@ -169,7 +169,7 @@ def some_rows(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=6,
     trains="RMSNorm",
-    right="Half of LayerNorm is enough: what counts is the length.",
+    right="It is LayerNorm without the mean and the bias: only the length of a vector is normalized.",
     cases=some_rows,
     tolerance=1e-3,
     without=("rms_norm",),
@@ -180,14 +180,14 @@ def rms(x: Tensor, weight: Tensor) -> Tensor:
 
 @rms.mistake
 def centered(x: Tensor, weight: Tensor) -> Tensor:
-    """The mean is left where it is; subtracting it is LayerNorm's first step."""
+    """Do not subtract the mean; only LayerNorm does that."""
     x = x - x.mean(-1, keepdim=True)
     return rms.reference(x, weight)
 
 
 @rms.mistake
 def sum_for_mean(x: Tensor, weight: Tensor) -> Tensor:
-    """You divided by the length, the root of the *sum* of squares; take the mean of the squares."""
+    """You divided by the length, the square root of the *sum* of squares; take the mean of the squares."""
     return x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt() * weight
 
 
@@ -199,7 +199,7 @@ def no_weight(x: Tensor, weight: Tensor) -> Tensor:
 
 @rms.mistake
 def no_root(x: Tensor, weight: Tensor) -> Tensor:
-    """That divides by the mean square; divide by its root."""
+    """That divides by the mean square; divide by its square root."""
     return x / (x.square().mean(-1, keepdim=True) + 1e-6) * weight
 
 
@@ -225,13 +225,13 @@ def gated(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
 
 @gated.mistake
 def gate_on_the_other(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    """The smooth step belongs to the gate; you put it on what is to pass."""
+    """SiLU belongs to the gate; you applied it to the values that pass."""
     return ((x @ gate.T) * F.silu(x @ up.T)) @ down.T
 
 
 @gated.mistake
 def sigmoid(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    """That is GLU, with a sigmoid; SwiGLU has SiLU, which is x times its sigmoid."""
+    """That is GLU, with a sigmoid; SwiGLU uses SiLU, which is x times its sigmoid."""
     return (torch.sigmoid(x @ gate.T) * (x @ up.T)) @ down.T
 
 
@@ -243,7 +243,7 @@ def added(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
 
 @gated.mistake
 def after_the_product(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    """The step comes before the product, on the gate alone."""
+    """Apply SiLU before the product, to the gate alone."""
     return F.silu((x @ gate.T) * (x @ up.T)) @ down.T
 
 
@@ -255,7 +255,7 @@ def after_the_product(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tens
     difficulty=2,
     minutes=5,
     trains="what grouped heads save",
-    right="With a set of keys and values for each head it would be four times as much, for one text.",
+    right="With a set of keys and values per head, one text would take four times as much.",
     tolerance=1e-9,
 )
 def cache() -> int:
@@ -282,7 +282,7 @@ def one_layer() -> int:
 
 @cache.mistake
 def four_bytes() -> int:
-    """A number has two bytes here."""
+    """A number takes two bytes here."""
     return 2 * cache.reference()
 
 
@@ -319,7 +319,7 @@ def restored(source: list[int], target: list[int], first: int) -> list[int]:
 
 @restored.mistake
 def sentinels_stay(source: list[int], target: list[int], first: int) -> list[int]:
-    """The spans are back, and the sentinels still stand before them."""
+    """The spans are back, but the sentinels are still there before them."""
     text: list[int] = []
     for token in source:
         text += [token, *restored.reference([token], target, first)] if token >= first else [token]
@@ -328,7 +328,7 @@ def sentinels_stay(source: list[int], target: list[int], first: int) -> list[int
 
 @restored.mistake
 def at_the_end(source: list[int], target: list[int], first: int) -> list[int]:
-    """All spans stand at the end; each belongs where its sentinel is."""
+    """All spans are at the end; each belongs in the place of its sentinel."""
     return [token for token in [*source, *target] if token < first]
 
 
@@ -340,7 +340,7 @@ def one_token_each(source: list[int], target: list[int], first: int) -> list[int
 
 @restored.mistake
 def only_removed(source: list[int], target: list[int], first: int) -> list[int]:
-    """The sentinels are gone, and what they stand for has not come back."""
+    """The sentinels are gone, but their spans have not come back."""
     return [token for token in source if token < first]
 
 
@@ -352,7 +352,7 @@ def only_removed(source: list[int], target: list[int], first: int) -> list[int]:
     difficulty=1,
     minutes=4,
     trains="reading a cliff",
-    right="Half the mistakes, and answers may be twice as long: the cliff only moves.",
+    right="With half the mistakes, answers may be twice as long: the cliff only moves.",
 )
 def longest() -> int:
     return floor(log(0.5) / log(0.98))
@@ -360,25 +360,25 @@ def longest() -> int:
 
 @longest.mistake
 def a_line() -> int:
-    """That adds up 2 % for each token. Chances are multiplied: 0.98 times 0.98 and so on."""
+    """That adds up 2 % per token. Probabilities are multiplied: 0.98 times 0.98, and so on."""
     return 25
 
 
 @longest.mistake
 def one_mistake() -> int:
-    """With 50 tokens one mistake is to be expected, and only 36 % of the answers come out whole."""
+    """With 50 tokens one mistake is to be expected, and only 36 % of the answers are right."""
     return 50
 
 
 @longest.mistake
 def rounded_up() -> int:
-    """One token more than it may be: 0.98 to the power of 35 is a little below one half."""
+    """That is one token too many: 0.98 to the power of 35 is a little below one half."""
     return 35
 
 
 @longest.mistake
 def in_halves() -> int:
-    """That is the length for which 1 % of the answers comes out whole; here it is one half of them."""
+    """That is the length for which 1 % of the answers are right; here half of them must be."""
     return floor(log(0.01) / log(0.98))
 
 
@@ -395,7 +395,7 @@ def some_slopes(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=8,
     trains="ALiBi and its sign",
-    right="Near keys lose little, far ones much; the other sign looks as good in code, and rewards distance.",
+    right="Near keys lose little and distant ones much. The opposite sign looks as plausible, but rewards distance.",
     cases=some_slopes,
 )
 def bias(length: int, slope: float) -> Tensor:
@@ -406,7 +406,7 @@ def bias(length: int, slope: float) -> Tensor:
 
 @bias.mistake
 def rewards_distance(length: int, slope: float) -> Tensor:
-    """The farther back a key, the more you add. That rewards distance; it has to cost."""
+    """The farther back a key is, the more you add. That rewards distance, which must cost."""
     t = torch.arange(length)
     ahead = t - t[:, None]
     return (-slope * ahead).masked_fill(ahead > 0, -torch.inf)
@@ -414,7 +414,7 @@ def rewards_distance(length: int, slope: float) -> Tensor:
 
 @bias.mistake
 def sees_the_future(length: int, slope: float) -> Tensor:
-    """The future gets a bonus; it has to be hidden, with minus infinity."""
+    """The future gets a bonus; hide it with minus infinity."""
     t = torch.arange(length)
     return slope * (t - t[:, None])
 
@@ -428,5 +428,5 @@ def future_at_zero(length: int, slope: float) -> Tensor:
 
 @bias.mistake
 def no_slope(length: int, slope: float) -> Tensor:
-    """That is the distance itself; it is multiplied by the slope."""
+    """That is the distance itself; multiply it by the slope."""
     return bias.reference(length, 1.0)
