@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -353,6 +354,45 @@ def llama(listing: Names) -> None:
         listing["CausalLM"](50, 32, 4, 3, 88, 1)
 
 
+@torch.no_grad()
+def lora(listing: Names) -> None:
+    torch.manual_seed(0)
+    sizes: Names = {"vocab_size": 30, "d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.0}
+    base, ids = Transformer(TransformerConfig(**sizes)).double().eval(), torch.arange(4, 24).view(2, 10)
+    targets, before = ["query_proj", "value_proj"], base(ids, ids)
+    ours = deepcopy(base)
+    names = listing["add_lora"](ours, targets, rank=3, alpha=6.0)
+    assert torch.equal(ours(ids, ids), before)
+    trained = [name for name, parameter in ours.named_parameters() if parameter.requires_grad]
+    assert len(trained) == 2 * len(names) and all(name.endswith(("lora_a", "lora_b")) for name in trained)
+    peft = pytest.importorskip("peft", reason="peft is missing")
+    theirs = peft.get_peft_model(deepcopy(base), peft.LoraConfig(r=3, lora_alpha=6, target_modules=targets)).eval()
+    assert theirs.get_nb_trainable_parameters()[0] == sum(p.numel() for p in ours.parameters() if p.requires_grad)
+    layers = dict(theirs.base_model.model.named_modules())
+    for name, layer in listing["lora_layers"](ours).items():
+        layer.lora_b.normal_()
+        layers[name].lora_A["default"].weight.data = layer.lora_a.clone()
+        layers[name].lora_B["default"].weight.data = layer.lora_b.clone()
+    changed = theirs(ids, ids)
+    torch.testing.assert_close(ours(ids, ids), changed)
+
+    state, again = listing["lora_state"](ours), deepcopy(base)
+    listing["add_lora"](again, targets, rank=3, alpha=1.0)
+    listing["load_lora"](again, state)
+    assert torch.equal(again(ids, ids), ours(ids, ids)) and (changed - before).abs().max() > 0.1
+    listing["enable_lora"](again, False)
+    assert torch.equal(again(ids, ids), before)
+    with pytest.raises(ValueError, match="only one of model and file has"):
+        listing["load_lora"](again, {f"model.{name}": value for name, value in state.items()})
+    with pytest.raises(ValueError, match="no linear layer is called"):
+        listing["add_lora"](deepcopy(base), ["q_proj", "value_proj"])
+    with pytest.raises(ValueError, match="rank=17 must be from 1 to 16"):
+        listing["add_lora"](deepcopy(base), targets, rank=17)
+    listing["merge_lora"](ours)
+    torch.testing.assert_close(ours(ids, ids), changed)
+    assert ours.state_dict().keys() == base.state_dict().keys()
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -367,6 +407,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "14_before_and_beside": recurrent,
     "12_pretrained": part_by_part,
     "16_families_and_scale": llama,
+    "17_adapt_and_compress": lora,
 }
 
 

@@ -16,7 +16,7 @@ from tfm_lib.ask.exercise import Draw, Inputs, exercise
     difficulty=1,
     minutes=4,
     trains="counting what LoRA trains",
-    right="It grows with the sides of the matrices, not with their areas: the larger the model, the smaller its share.",
+    right="It grows with the sides of the matrices rather than their areas, so its share shrinks as the model grows.",
 )
 def count() -> int:
     return 12 * 2 * 4 * (512 + 512)
@@ -80,13 +80,13 @@ def no_scale(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
 
 @merge.mistake
 def not_by_rank(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """You multiply by alpha, and have to divide by the rank, the number of rows of A, as well."""
+    """You multiply by alpha, but you must also divide by the rank, the number of rows of A."""
     return weight + alpha * b @ a
 
 
 @merge.mistake
 def transposed(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """Your change lies on its side: it takes outputs for inputs."""
+    """Your change is transposed: it takes outputs for inputs."""
     return weight + alpha / len(a) * (b @ a).T
 
 
@@ -98,7 +98,7 @@ def only_the_change(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tenso
 
 @merge.mistake
 def upside_down(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """You multiply by r / alpha: a larger alpha makes the change louder, not softer."""
+    """You multiply by r / alpha: a larger alpha must make the change larger."""
     return weight + len(a) / alpha * b @ a
 
 
@@ -110,7 +110,7 @@ def upside_down(weight: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
     difficulty=1,
     minutes=4,
     trains="the bytes of a quantized file",
-    right="Steps are not free: with groups of 64, four bits are really four and a quarter.",
+    right="Steps take memory, too: with groups of 64, four bits become four and a quarter.",
 )
 def file_size() -> int:
     return 1_000_000 // 2 + 2 * (1_000_000 // 64)
@@ -167,7 +167,7 @@ def _rounded(weight: Tensor, top: float, dim: int | None = 1) -> Tensor:
     difficulty=3,
     minutes=10,
     trains="a grid for each row",
-    right="A row with small weights keeps its details, whatever the other rows hold.",
+    right="A row with small weights keeps its details, even if other rows contain large ones.",
     cases=matrices,
 )
 def rows(weight: Tensor, bits: int) -> Tensor:
@@ -227,7 +227,7 @@ def nibbles(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=8,
     trains="two weights in a byte",
-    right="That is all that stands between a file of 4-bit numbers and a model that computes with 32.",
+    right="A file of 4-bit numbers needs only this step to become a model that computes with 32.",
     cases=nibbles,
 )
 def unpack(packed: Tensor) -> Tensor:
@@ -242,13 +242,13 @@ def no_offset(packed: Tensor) -> Tensor:
 
 @unpack.mistake
 def swapped(packed: Tensor) -> Tensor:
-    """You have the upper half of each byte first; the first number stands in the lower one."""
+    """You return the upper half of each byte first, but the first number is in the lower half."""
     return torch.stack([packed >> 4, packed & 15], dim=1).flatten().long() - 8
 
 
 @unpack.mistake
 def not_side_by_side(packed: Tensor) -> Tensor:
-    """You give all lower halves, and then all upper ones; they belong side by side, byte by byte."""
+    """You return all lower halves and then all upper ones; they belong side by side, byte by byte."""
     return torch.cat([packed & 15, packed >> 4]).long() - 8
 
 
@@ -282,7 +282,7 @@ def _without(weight: Tensor, lost: Tensor) -> Tensor:
     difficulty=2,
     minutes=8,
     trains="magnitude pruning",
-    right="What counts is the distance from zero, in the whole matrix.",
+    right="The distance from zero decides, in the whole matrix.",
     cases=weights,
 )
 def prune(weight: Tensor, share: float) -> Tensor:
@@ -304,14 +304,14 @@ def the_large_ones(weight: Tensor, share: float) -> Tensor:
 
 @prune.mistake
 def keeps_the_share(weight: Tensor, share: float) -> Tensor:
-    """You *keep* that share; it is what goes."""
+    """You *keep* this share, but it must be removed."""
     return _without(weight, weight.abs().flatten().argsort()[: round((1 - share) * weight.numel())])
 
 
 @prune.mistake
 def below_a_share_of_the_largest(weight: Tensor, share: float) -> Tensor:
-    """You remove what is below a share of the largest weight; how *many* go then depends on the matrix. A share of all
-    weights is wanted."""
+    """You remove the weights below a share of the largest one, so their number depends on the matrix. Remove a share of
+    all weights."""
     return weight.where(weight.abs() > share * weight.abs().max(), 0.0)
 
 
@@ -336,7 +336,7 @@ def logits(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=10,
     trains="the loss of distillation",
-    right="The factor keeps its gradients as large as those of the usual loss, whatever the temperature.",
+    right="The factor keeps its gradients as large as those of the usual loss, at any temperature.",
     cases=logits,
 )
 def distill(student: Tensor, teacher: Tensor, T: float) -> Tensor:
@@ -364,7 +364,7 @@ def mean_over_words(student: Tensor, teacher: Tensor, T: float) -> Tensor:
 
 @distill.mistake
 def other_way_round(student: Tensor, teacher: Tensor, T: float) -> Tensor:
-    """You measure the teacher by the student. The weights in the sum are the teacher's probabilities."""
+    """You have swapped the two. The weights in the sum are the teacher's probabilities."""
     return T**2 * F.kl_div((teacher / T).log_softmax(-1), (student / T).softmax(-1), reduction="batchmean")
 
 
@@ -395,7 +395,7 @@ def routed(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=10,
     trains="choosing experts",
-    right="All experts but k get exactly zero, and therefore need not work.",
+    right="All experts but k get exactly zero, so they need not compute anything.",
     cases=routed,
 )
 def route(logits: Tensor, k: int) -> Tensor:
@@ -412,26 +412,26 @@ def not_scaled(logits: Tensor, k: int) -> Tensor:
 
 @route.mistake
 def all_work(logits: Tensor, k: int) -> Tensor:
-    """All experts have a weight here, so all have to work; keep the k largest."""
+    """All experts get a weight here, so all must compute; keep the k largest."""
     return logits.softmax(-1)
 
 
 @route.mistake
 def softmax_twice(logits: Tensor, k: int) -> Tensor:
-    """You take a softmax of probabilities, which flattens them; of the k chosen *logits* one softmax is enough."""
+    """You take a softmax of probabilities, which flattens them; one softmax of the k chosen *logits* is enough."""
     best = logits.softmax(-1).topk(k)
     return torch.zeros_like(logits).scatter(1, best.indices, best.values.softmax(-1))
 
 
 @route.mistake
 def all_alike(logits: Tensor, k: int) -> Tensor:
-    """You give all chosen experts the same weight; the one with the larger chance has more to say."""
+    """You give all chosen experts the same weight; the one with the larger probability gets the larger weight."""
     return torch.zeros_like(logits).scatter(1, logits.topk(k).indices, 1 / k)
 
 
 @route.mistake
 def the_worst(logits: Tensor, k: int) -> Tensor:
-    """You chose the experts with the smallest chances."""
+    """You chose the experts with the smallest probabilities."""
     best = logits.topk(k, largest=False)
     return torch.zeros_like(logits).scatter(1, best.indices, best.values.softmax(-1))
 
@@ -455,7 +455,7 @@ def _shares(chances: Tensor, k: int) -> Tensor:
     difficulty=3,
     minutes=10,
     trains="the loss for balance",
-    right="In balance it is k, whatever the number of experts; that is what the factor E is for.",
+    right="In balance it is k for any number of experts, because of the factor E.",
     cases=chances,
 )
 def balance(chances: Tensor, k: int) -> Tensor:
@@ -476,13 +476,13 @@ def divided_by_k(chances: Tensor, k: int) -> Tensor:
 
 @balance.mistake
 def chances_twice(chances: Tensor, k: int) -> Tensor:
-    """You square the mean chances. One factor has to count where the words really went."""
+    """You square the mean probabilities. One factor must count the words that really went to each expert."""
     return chances.shape[1] * chances.mean(0).square().sum()
 
 
 @balance.mistake
 def summed_over_words(chances: Tensor, k: int) -> Tensor:
-    """You sum the chances over the words; take their mean, or longer texts get a larger loss."""
+    """You sum the probabilities over the words; take their mean, or longer texts get a larger loss."""
     return chances.shape[1] * (_shares(chances, k) * chances.sum(0)).sum()
 
 
