@@ -19,9 +19,12 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.vit.configuration_vit import ViTConfig
+from transformers.models.vit.modeling_vit import ViTEmbeddings
 
 from tests import ROOT
 from tests.nbclaims.cells import read, tags
+from tfm_lib.ask.exercises import pictures_and_text
 from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention
 from tfm_lib.data.batches import Batch
 from tfm_lib.layers import DecoderLayer, EncoderLayer
@@ -31,6 +34,7 @@ from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
 from tfm_lib.pretrained import newsroom_model
+from tfm_lib.pretrained.pictures import pictures_model
 from tfm_lib.writing.beam import beam_hypotheses
 from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.decoding import greedy, sample
@@ -393,6 +397,61 @@ def lora(listing: Names) -> None:
     assert ours.state_dict().keys() == base.state_dict().keys()
 
 
+def give_attention(theirs: torch.nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+    """Puts the weights of our attention into torch's, which has queries, keys and values in one matrix."""
+    projections = (ours.query_proj, ours.key_proj, ours.value_proj)
+    state = {f"in_proj_{part}": torch.cat([getattr(p, part) for p in projections]) for part in ("weight", "bias")}
+    theirs.load_state_dict(state | {f"out_proj.{part}": getattr(ours.output_proj, part) for part in ("weight", "bias")})
+
+
+def pictures(listing: Names) -> None:
+    shipped, shown = pictures_model()[0], torch.rand(3, 3, 24, 24)
+    ours, gated = shipped.eye, shipped.describer.looks[0]
+    sizes = {"d_model": 64, "num_layers": 2, "num_heads": 4, "d_ff": 128}
+    theirs = listing["ViTEncoder"](24, 6, **sizes, activation="relu")
+    with torch.no_grad():
+        theirs.patch_embedding.weight.copy_(ours.project.weight.view(64, 3, 6, 6))
+        theirs.patch_embedding.bias.copy_(ours.project.bias)
+        theirs.class_token.copy_(ours.first)
+        theirs.positions.copy_(ours.places)
+    theirs.norm.load_state_dict(ours.norm.state_dict())
+    for layer, our in zip(theirs.layers, ours.layers, strict=True):
+        give_attention(layer.self_attn, our.self_attention)
+        layer.linear1.load_state_dict(our.feed_forward.expand.state_dict())
+        layer.linear2.load_state_dict(our.feed_forward.contract.state_dict())
+        layer.norm1.load_state_dict(our.around_self_attention.norm.state_dict())
+        layer.norm2.load_state_dict(our.around_feed_forward.norm.state_dict())
+    torch.testing.assert_close(theirs(shown), ours(shown), rtol=1e-4, atol=1e-5)
+
+    config = ViTConfig(hidden_size=64, image_size=24, patch_size=6)
+    embeddings = ViTEmbeddings(config)
+    embeddings.position_embeddings.data.copy_(theirs.positions)
+    for rows, columns in ((4, 4), (6, 6), (8, 5)):
+        expected = embeddings.interpolate_pos_encoding(torch.zeros(1, 1 + rows * columns, 64), 6 * rows, 6 * columns)
+        torch.testing.assert_close(theirs.positions_for(rows, columns), expected)
+    with pytest.raises(ValueError, match="pictures of 24 by 25, but patches of 6"):
+        theirs(torch.rand(1, 3, 24, 25))
+
+    texts, scale = torch.randn(3, 8), torch.tensor(5.0)
+    expected = pictures_and_text.contrast.reference(texts + 1, texts, 5.0)
+    torch.testing.assert_close(listing["clip_loss"](texts + 1, texts, scale.log()), expected)
+
+    block, text, memory = listing["GatedCrossAttentionBlock"](64, 4, 128), torch.randn(3, 5, 64), ours(shown)
+    assert torch.equal(block(text, memory), text)
+    give_attention(block.attention, gated.cross_attention)
+    for their, our in {
+        "attention_norm": gated.attention_norm,
+        "network_norm": gated.network_norm,
+        "network.0": gated.feed_forward.expand,
+        "network.2": gated.feed_forward.contract,
+    }.items():
+        block.get_submodule(their).load_state_dict(our.state_dict())
+    block.gates.data.copy_(gated.gates)
+    torch.testing.assert_close(block(text, memory), gated(text, memory), rtol=1e-4, atol=1e-5)
+    joined = listing["PatchProjector"](64, 96)(memory[:, 1:], words := torch.randn(3, 5, 96))
+    assert joined.shape == (3, 16 + 5, 96) and torch.equal(joined[:, 16:], words)
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -408,6 +467,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "12_pretrained": part_by_part,
     "16_families_and_scale": llama,
     "17_adapt_and_compress": lora,
+    "18_pictures_and_text": pictures,
 }
 
 

@@ -24,7 +24,7 @@ def vectors() -> int:
 
 @vectors.mistake
 def without_the_first() -> int:
-    """These are the patches. One vector more stands before them, which is learned."""
+    """These are the patches. One more vector comes before them: the class token, which is learned."""
     return (224 // 16) ** 2
 
 
@@ -42,7 +42,7 @@ def strips() -> int:
 
 @vectors.mistake
 def with_colors() -> int:
-    """The three colors of a patch stand in one vector, so they add none."""
+    """The three colors of a patch share one vector, so they add none."""
     return 3 * (224 // 16) ** 2 + 1
 
 
@@ -81,7 +81,7 @@ def columns_first(patches: Tensor, channels: int) -> Tensor:
 
 @put_together.mistake
 def lying(patches: Tensor, channels: int) -> Tensor:
-    """Each patch stands in its place, but lies on its side: rows and columns inside it are swapped."""
+    """Each patch is in its place, but lies on its side: rows and columns inside it are swapped."""
     return _put_together(patches, channels, (0, 3, 1, 5, 2, 4))
 
 
@@ -95,7 +95,7 @@ def reshaped_only(patches: Tensor, channels: int) -> Tensor:
 
 @put_together.mistake
 def colors_last(patches: Tensor, channels: int) -> Tensor:
-    """You took the colors of a pixel to stand side by side in a patch; all of one color come first."""
+    """You took the colors of a pixel to be side by side in a patch; all numbers of one color come first."""
     rows, side = round(patches.shape[1] ** 0.5), round((patches.shape[2] / channels) ** 0.5)
     apart = patches.reshape(len(patches), rows, rows, side, side, channels)
     return apart.permute(0, 5, 1, 3, 2, 4).reshape(len(patches), channels, rows * side, rows * side)
@@ -115,8 +115,8 @@ def captions(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=2,
     minutes=6,
-    trains="taking the vector at the end sign",
-    right="Whatever is padded behind it, the end sign sees the caption and nothing else.",
+    trains="taking the vector at the end token",
+    right="Padding may follow, but the end token sees only the caption.",
     cases=captions,
 )
 def ending(x: Tensor, tokens: Tensor, end: int) -> Tensor:
@@ -131,25 +131,25 @@ def the_last_place(x: Tensor, tokens: Tensor, end: int) -> Tensor:
 
 @ending.mistake
 def the_first_place(x: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """You take the first place, as in a picture. Under a causal mask it has seen nothing but the start sign."""
+    """You take the first place, as in a picture. Under a causal mask it has seen nothing but the start token."""
     return x[:, 0]
 
 
 @ending.mistake
 def the_mean(x: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """That is the mean of all places, of padding as well; only the vector at the end sign is wanted."""
+    """That is the mean of all positions, including padding; only the vector at the end token is wanted."""
     return x.mean(1)
 
 
 @ending.mistake
 def the_largest_id(x: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """You take the place of the largest id. That is the end sign in CLIP's own vocabulary, not in every one."""
+    """You take the place of the largest id. That is the end token in CLIP's own vocabulary, but not in every one."""
     return x[torch.arange(len(x)), tokens.argmax(-1)]
 
 
 @ending.mistake
 def the_last_end(x: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """Where the sign stands twice, the caption ends at the first one."""
+    """If the end token occurs twice, the caption ends at the first one."""
     places = torch.arange(tokens.shape[1]) * (tokens == end)
     return x[torch.arange(len(x)), places.argmax(-1)]
 
@@ -178,7 +178,7 @@ def _contrastive(pictures: Tensor, captions: Tensor, scale: float) -> tuple[Tens
     difficulty=2,
     minutes=8,
     trains="a loss that looks both ways",
-    right="Each picture looks for its caption and each caption for its picture, among all that stand in the batch.",
+    right="Each picture looks for its caption and each caption for its picture, among all of the batch.",
     cases=vectors_of_both,
 )
 def contrast(pictures: Tensor, captions: Tensor, scale: float) -> Tensor:
@@ -240,7 +240,7 @@ def _alike(pictures: Tensor, names: Tensor) -> Tensor:
     difficulty=1,
     minutes=5,
     trains="zero-shot classification",
-    right="With other names the same two towers answer another question: that is what made CLIP famous.",
+    right="With other names, the same two encoders answer a different question, which made CLIP famous.",
     cases=pictures_and_names,
 )
 def name(pictures: Tensor, names: Tensor) -> Tensor:
@@ -294,7 +294,7 @@ def half_open(x: Tensor, looked: Tensor, gate: Tensor) -> Tensor:
 
 @gate.mistake
 def instead_of(x: Tensor, looked: Tensor, gate: Tensor) -> Tensor:
-    """You put what was seen in the place of x; it is added to x, which stays whole."""
+    """You replace a part of x by what was seen; it must be added to x, which stays whole."""
     return (1 - gate.tanh()) * x + gate.tanh() * looked
 
 
@@ -318,7 +318,7 @@ def all_gated(x: Tensor, looked: Tensor, gate: Tensor) -> Tensor:
     difficulty=1,
     minutes=4,
     trains="the baseline for a score",
-    right="Compare with this number, not with 1 in 72: whoever sees only colors and sizes gets the rest by luck.",
+    right="Compare with this number, not with 1 in 72: a model that sees only colors and sizes gets the rest by luck.",
 )
 def by_guessing() -> float:
     return 1 / 6
@@ -326,7 +326,7 @@ def by_guessing() -> float:
 
 @by_guessing.mistake
 def of_all_captions() -> float:
-    """That is for somebody who sees nothing. Size and color are known here."""
+    """That is for a model that sees nothing. Size and color are known here."""
     return 1 / 72
 
 
@@ -343,7 +343,7 @@ def of_colors() -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# 8: captions that stand twice
+# 8: a caption that occurs twice
 
 
 def batches(draw: Draw) -> Iterator[Inputs]:
@@ -356,7 +356,7 @@ def batches(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=10,
     trains="targets with several right answers",
-    right="A picture is no longer punished for being near to a caption that fits it.",
+    right="A picture is no longer pushed away from a caption that matches it.",
     cases=batches,
 )
 def several(logits: Tensor, caption: Tensor) -> Tensor:
@@ -367,14 +367,14 @@ def several(logits: Tensor, caption: Tensor) -> Tensor:
 
 @several.mistake
 def only_its_own(logits: Tensor, caption: Tensor) -> Tensor:
-    """You count only the caption in a picture's own place as right, though the same one may stand elsewhere, too."""
+    """You count only the caption in a picture's own place as right, although the same one may occur elsewhere, too."""
     right = torch.arange(len(logits))
     return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
 
 
 @several.mistake
 def too_much(logits: Tensor, caption: Tensor) -> Tensor:
-    """Your targets of a row add up to more than 1 where a caption stands twice: divide each row by its sum."""
+    """Your targets of a row add up to more than 1 where a caption occurs twice: divide each row by its sum."""
     right = (caption[:, None] == caption).float()
     return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
 
@@ -416,7 +416,7 @@ def size() -> int:
 
 @size.mistake
 def places_of_patches() -> int:
-    """You are 768 short: the first vector is learned, and has a place of its own, so there are 197 places."""
+    """You are 768 short: the class token has a position of its own, so there are 197 positions."""
     return _vit(LAYER, places=196)
 
 
@@ -428,7 +428,7 @@ def no_bias_of_the_head() -> int:
 
 @size.mistake
 def no_last_norm() -> int:
-    """You are 1,536 short: behind the last layer stands one more norm, with a weight and a bias."""
+    """You are 1,536 short: one more norm follows the last layer, with a weight and a bias."""
     return _vit(LAYER, norm=0)
 
 
