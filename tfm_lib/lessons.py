@@ -77,11 +77,11 @@ LESSONS = (
     Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
            "gray", 29, 87, (1, 5), ()),
     Lesson("16", "families_and_scale", "Families and scale", "What do BERT, GPT and T5\nshare, and what is size worth?",
-           "gray", 27, 59, (2, 5), ()),
+           "gray", 30, 59, (2, 5), ()),
     Lesson("17", "adapt_and_compress", "Adapt and compress", "How is a trained model\nchanged, and made small?",
            "gray", 27, 70, (0, 6), ()),
     Lesson("18", "pictures_and_text", "Pictures and text", "What if the words\nare patches?",
-           "gray", 27, 60, (1, 6), ()),
+           "gray", 29, 60, (1, 6), ()),
 )
 # fmt: on
 
