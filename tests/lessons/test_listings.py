@@ -26,6 +26,7 @@ from tests import ROOT
 from tests.nbclaims.cells import read, tags
 from tfm_lib.ask.exercises import pictures_and_text
 from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention
+from tfm_lib.checkup import checkup
 from tfm_lib.data.batches import Batch
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.learning.recipes import Recipe
@@ -33,6 +34,8 @@ from tfm_lib.learning.training import make_optimizer, sequence_loss, train_step
 from tfm_lib.masks import causal_mask, padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.positions import SinusoidalPositions
+from tfm_lib.practice.own_transformer import OwnTransformer
+from tfm_lib.practice.patients import changed
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.pretrained.pictures import pictures_model
 from tfm_lib.writing.beam import beam_hypotheses
@@ -452,6 +455,40 @@ def pictures(listing: Names) -> None:
     assert joined.shape == (3, 16 + 5, 96) and torch.equal(joined[:, 16:], words)
 
 
+def four_mistakes(listing: Names) -> None:
+    ids = {"vocab_size": 24, "pad_id": 0, "start_id": 1, "eos_id": 2}
+
+    def found(*lines: tuple[str, str]) -> list[str]:
+        torch.manual_seed(0)
+        model = (changed(lines) if lines else OwnTransformer)(24, 0, 1, 2, d=32)
+        told = listing["find_mistakes"](model, model.loss, **ids)
+        assert model.training
+        return [mistake.partition(":")[0] for mistake in told]
+
+    assert found() == []
+    seen = changed(((".tril()", ".tril(1)"),))(24, 0, 1, 2, d=32)
+    assert checkup(seen, **ids, parts="causality").codes == ["causality.off_by_one"]
+    assert found((".tril()", ".tril(1)"))[0] == found((".tril()", ".fill_(True)"))[0] == "future leak"
+    assert found(("(src != self.pad_id)", "(src == src)")) == ["padding leak"]
+    assert found(("return self.out(x)", "return self.out(x + x.mean(0, keepdim=True))")) == ["mixed batch"]
+    assert found((", ignore_index=self.pad_id", "")) == ["loss on padding"]
+    for lines, wrong in (
+        (("return self.out(x)", "return self.out(torch.dropout(x, 0.1, True))"), "does dropout stay on"),
+        (("self.other(x, memory, seen)", "self.other(x, x, mask)"), "change nothing"),
+        (("return self.out(x)", "return self.out(x) / 0"), "nan or infinite"),
+        (("return self.out(x)", "return x"), r"got \(4, 7, 32\)"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            found(lines)
+    model, vocabulary = newsroom_model()
+    ids["vocab_size"] = len(vocabulary)
+
+    def loss(src: Tensor, tgt: Tensor) -> Tensor:
+        return sequence_loss(model(src, tgt[:, :-1]), tgt[:, 1:], vocabulary.pad_id)
+
+    assert listing["find_mistakes"](model, loss, **ids) == []
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -468,6 +505,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "16_families_and_scale": llama,
     "17_adapt_and_compress": lora,
     "18_pictures_and_text": pictures,
+    "13_your_own": four_mistakes,
 }
 
 

@@ -17,7 +17,7 @@ from tfm_lib.model import Transformer, TransformerConfig
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """Scaled dot-product attention: q (..., T, d), k and v (..., S, d).
 
-    The mask is True where a query may look.
+    The mask is True where a query may attend.
     """
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -25,7 +25,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Several heads: x (B, T, d) asks, memory (B, S, d) answers."""
+    """Multi-head: queries from x (B, T, d), keys and values from memory (B, S, d)."""
 
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Layer(nn.Module):
         memory: Tensor | None = None,
         seen: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, d); of memory (B, S, d), what is seen. A norm after each sum."""
+        """x (B, T, d), memory (B, S, d) and its mask `seen`. A norm after each sum."""
         x = self.norms[0](x + self.drop(self.itself(x, x, mask)))
         if self.other is not None:
             x = self.norms[1](x + self.drop(self.other(x, memory, seen)))
@@ -93,7 +93,7 @@ class OwnTransformer(nn.Module):
         self.encoder = nn.ModuleList([Layer(*sizes, cross=False) for _ in range(n)])
         self.decoder = nn.ModuleList([Layer(*sizes, cross=True) for _ in range(n)])
         self.out = nn.Linear(d, vocab_size, bias=False)
-        self.out.weight = self.words.weight  # one table reads and writes (section 3.4)
+        self.out.weight = self.words.weight  # tied embeddings (section 3.4)
         self.drop = nn.Dropout(dropout)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ class OwnTransformer(nn.Module):
         return self.drop(x + positions(ids.shape[1], self.d).to(x))
 
     def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
-        """Source ids (B, S) to what is looked at (B, S, d), and where no padding is."""
+        """Source ids (B, S) to the memory (B, S, d), and its mask, False at padding."""
         x, seen = self.embed(src), (src != self.pad_id)[:, None, None, :]
         for layer in self.encoder:
             x = layer(x, seen)
@@ -120,7 +120,7 @@ class OwnTransformer(nn.Module):
         return self.decode(tgt, *self.encode(src))
 
     def loss(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Of rows (B, T) from start to end sign: each token predicts the next one."""
+        """Rows (B, T) from start to end token: each token predicts the next one."""
         logits = self(src, tgt[:, :-1])
         labels = tgt[:, 1:].flatten()
         return F.cross_entropy(logits.flatten(0, 1), labels, ignore_index=self.pad_id)

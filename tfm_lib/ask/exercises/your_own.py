@@ -53,7 +53,7 @@ def first(answer: Callable, **signs: int) -> dict[str, Any]:
     difficulty=2,
     minutes=12,
     trains="ids in, logits out",
-    right="The frame is there. From now on every part has something to be seen through.",
+    right="The frame is there. From now on each new part shows in the logits.",
     cases=vocabulary,
     call=first,
 )
@@ -69,13 +69,13 @@ def probabilities(**signs: int) -> Found:
 
 @logits.mistake
 def vectors(**signs: int) -> Found:
-    """Your last axis has the width of the model; what is missing is the map from vectors to `vocab_size` logits."""
+    """Your last axis has the width of the model; it lacks the projection from vectors to `vocab_size` logits."""
     return sick_of("shapes.not_vocab")
 
 
 @logits.mistake
 def dice(**signs: int) -> Found:
-    """In eval mode your model still throws dice: use `nn.Dropout`, which `eval()` switches off."""
+    """In eval mode your model is still random: use `nn.Dropout`, which `eval()` switches off."""
     return sick_of("dropout.eval")
 
 
@@ -87,7 +87,7 @@ def second(answer: Callable, **signs: int) -> dict[str, Any]:
     difficulty=3,
     minutes=25,
     trains="a decoder that sees its past and no more",
-    right="Each position may be asked for its next word, all at once, and none can cheat.",
+    right="All positions predict their next word at once, and none of them sees it.",
     cases=vocabulary,
     call=second,
 )
@@ -132,8 +132,8 @@ def third(answer: Callable, **signs: int) -> dict[str, Any]:
 @exercise(
     difficulty=3,
     minutes=25,
-    trains="an encoder, and the way to it",
-    right="It reads the whole source, in its order, and nothing that is not there.",
+    trains="an encoder and cross-attention",
+    right="It reads the whole source, in its order, and no padding.",
     cases=vocabulary,
     call=third,
 )
@@ -143,7 +143,7 @@ def reads(**signs: int) -> Found:
 
 @reads.mistake
 def source_ignored(**signs: int) -> Found:
-    """Whatever the source says, the logits are the same: does the decoder attend to what the encoder gives?"""
+    """Whatever the source says, the logits are the same: does the decoder attend to the output of the encoder?"""
     return sick_of("source.ignored")
 
 
@@ -161,7 +161,7 @@ def words_hidden(**signs: int) -> Found:
 
 @reads.mistake
 def no_order(**signs: int) -> Found:
-    """Two texts of the same words in another order are one text to it: positions are missing on both sides."""
+    """It cannot tell two orders of the same words apart: positions are missing on both sides."""
     return sick_of("positions.none", "positions.target_none")
 
 
@@ -173,7 +173,7 @@ def fourth(answer: Callable, **signs: int) -> dict[str, Any]:
     difficulty=2,
     minutes=15,
     trains="a loss with its shift",
-    right="It is asked for the next word, at each word and nowhere else, and every weight hears the answer.",
+    right="It predicts the next token at each token, but not at padding, and every weight gets a gradient.",
     cases=vocabulary,
     call=fourth,
 )
@@ -195,13 +195,13 @@ def padding_counts(**signs: int) -> Found:
 
 @learns.mistake
 def end_left_out(**signs: int) -> Found:
-    """Your loss leaves out the end sign and counts padding: what it ignores is `pad_id`."""
+    """Your loss leaves out the end token and counts padding: it should ignore `pad_id`."""
     return sick_of("loss.no_end", "loss.padding")
 
 
 @learns.mistake
 def cut_off(**signs: int) -> Found:
-    """Some weights hear nothing of the loss: is there a `detach()`, a `no_grad`, or a part that is never used?"""
+    """Some weights get no gradient: is there a `detach()`, a `no_grad`, or a part that is never used?"""
     return sick_of("gradients.unreached")
 
 
@@ -273,8 +273,8 @@ def by_logits(
 @exercise(
     difficulty=3,
     minutes=20,
-    trains="a loop that writes",
-    right="The model is whole: train it in section 5, with `MyModel` in the place of ours.",
+    trains="greedy decoding",
+    right="The model is whole: train it in section 5, with `MyModel` in place of ours.",
     cases=vocabulary,
     call=fifth,
 )
@@ -290,7 +290,7 @@ def first_place(**signs: int) -> Found:
 
 @writes.mistake
 def start_kept(**signs: int) -> Found:
-    """Your texts begin with the start sign; they should hold what the model wrote."""
+    """Your texts begin with the start token; they should contain only what the model wrote."""
     return sick_of(writes="start kept")
 
 
@@ -302,13 +302,13 @@ def past_the_end(**signs: int) -> Found:
 
 @writes.mistake
 def ends_forgotten(**signs: int) -> Found:
-    """All stop when one of them ends, or nobody waits for the others: the loop ends when `all` have ended."""
+    """All texts stop when one of them ends: the loop should end when `all` have ended."""
     return sick_of(writes="until one ends")
 
 
 @writes.mistake
 def one_word_short(**signs: int) -> Found:
-    """Your texts are a word too short: `length` words may be written, and the start sign is none of them."""
+    """Your texts are a word too short: `length` tokens may be written, and the start token does not count."""
     return sick_of(writes="one word short")
 
 
@@ -364,13 +364,13 @@ def the_word_itself(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
 
 @leaks.mistake
 def with_dice(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You ask it in training mode, where dropout moves everything: `model.eval()` first."""
+    """You test the model in training mode, where dropout moves everything: `model.eval()` first."""
     return largest_change(model, src, tgt, tgt.shape[1] - 1) > 1e-5
 
 
 @leaks.mistake
 def first_place_alone(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You look at the first position alone; one that sees a word too many comes later."""
+    """You look at the first position alone, but a later one may see a word too many."""
     return largest_change(model.eval(), src, tgt, 1) > 1e-5
 
 
@@ -382,7 +382,7 @@ def other_way_round(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
 
 @leaks.mistake
 def always_well(model: nn.Module, src: Tensor, tgt: Tensor) -> bool:
-    """You found no leak in a model that has one: is the changed word another one? Which positions do you compare?"""
+    """You missed a leak: is the changed word really different? Which positions do you compare?"""
     return False
 
 
@@ -396,7 +396,7 @@ def with_report() -> Diagnoses:
 
 @with_report.mistake
 def masks_in_attention() -> Diagnoses:
-    """The mask of patient 1 is made elsewhere: `attend` only uses what it is handed."""
+    """The mask of patient 1 is made elsewhere: `attend` only uses the mask that it gets."""
     return {1: "attend", 2: "encode", 3: "decode", 4: "embed"}
 
 
@@ -408,13 +408,13 @@ def padding_in_attention() -> Diagnoses:
 
 @with_report.mistake
 def softmax_of_attention() -> Diagnoses:
-    """The softmax of attention is right; patient 3 has one too many, after the last map."""
+    """The softmax of attention is right; patient 3 has one too many, after the last projection."""
     return {1: "decode", 2: "encode", 3: "attend", 4: "embed"}
 
 
 @with_report.mistake
 def dropout_of_layers() -> Diagnoses:
-    """The dropout of the layers is switched off by `eval()`; patient 4 throws dice at the bottom."""
+    """The dropout of the layers is switched off by `eval()`; patient 4 drops out where the embeddings are made."""
     return {1: "decode", 2: "encode", 3: "decode", 4: "Layer"}
 
 
@@ -422,7 +422,7 @@ def dropout_of_layers() -> Diagnoses:
     difficulty=4,
     minutes=25,
     trains="diagnosis without a report",
-    right="You need no tool for it: a tool only asks these questions each time, and never forgets one.",
+    right="You need no tool for it, but a tool asks all of these questions every time.",
 )
 def without_report() -> Diagnoses:
     return {5: "no positions", 6: "source ignored", 7: "shared layers", 8: "no shift"}
