@@ -47,6 +47,12 @@ def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal
     torch.testing.assert_close(ours, formula(*inputs, mask))
 
 
+def test_a_window_takes_heads_that_were_transposed(lesson):
+    inputs = draw(3, 2, 64, 4, 8).transpose(2, 3)  # as heads are split; the window divides the length
+    ours = lesson["window_attention"](*inputs, 16)
+    torch.testing.assert_close(ours, formula(*inputs, lesson["window_mask"](64, 16)))
+
+
 def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
     local, both_ways = draw(2, 3, 2, 2, 30, 8)
     mask = lesson["window_mask"](30, 4)
@@ -113,7 +119,7 @@ def test_many_features_come_near_and_survive_large_inputs(lesson):
 
 
 # ----------------------------------------------------------------------------------------------------
-# What transformers computes. Its Longformer stands in the lesson.
+# What transformers computes. Its Longformer is compared in the lesson.
 
 
 def heads(x: Tensor) -> Tensor:
