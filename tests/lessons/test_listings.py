@@ -489,6 +489,28 @@ def four_mistakes(listing: Names) -> None:
     assert listing["find_mistakes"](model, loss, **ids) == []
 
 
+def sliding_window(listing: Names) -> None:
+    fused = torch.nn.functional.scaled_dot_product_attention
+    for length, window, sinks in itertools.product((1, 5, 16, 33), (1, 4, 50), (0, 3)):
+        inputs, at = torch.randn(3, 2, 6, length, 8), torch.arange(length)
+        back = at[:, None] - at
+        mask = (back >= 0) & ((back < window) | (at < sinks))
+        torch.testing.assert_close(listing["sliding_window"](*inputs, window, sinks), fused(*inputs, mask))
+
+    text, mask = torch.randn(2, 20, 24), causal_mask(20).tril() & ~causal_mask(20).tril(-4)
+    mask[..., :2] = causal_mask(20)[..., :2]
+    theirs = listing["SlidingWindowAttention"](24, 6, window=4, sinks=2)
+    whole = with_weights_of(theirs)(text, text, text, mask)
+    torch.testing.assert_close(theirs(text), whole)
+    cache = theirs.new_cache()
+    with torch.no_grad():  # prefill, decode, and several new tokens at once
+        parts = [theirs(new, cache) for new in text.split([9, 1, 7, 1, 2], dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    assert cache.key_at.tolist() == [0, 1, 17, 18, 19]
+    with pytest.raises(ValueError, match="window=0"):
+        listing["SlidingWindowAttention"](24, 6, window=0)
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -506,6 +528,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "17_adapt_and_compress": lora,
     "18_pictures_and_text": pictures,
     "13_your_own": four_mistakes,
+    "15_cheaper_attention": sliding_window,
 }
 
 
