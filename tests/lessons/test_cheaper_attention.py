@@ -37,8 +37,6 @@ def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal
     torch.testing.assert_close(ours, formula(*inputs, mask))
 
 
-<<<<<<< HEAD
-=======
 def test_a_window_takes_heads_that_were_transposed(lesson):
     inputs = draw(3, 2, 64, 4, 8).transpose(2, 3)  # as heads are split; the window divides the length
     ours = lesson["window_attention"](*inputs, 16)
@@ -54,7 +52,6 @@ def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
     torch.testing.assert_close(ours[:, :, :3], formula(*both_ways)[:, :, :3])
 
 
->>>>>>> l15
 def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
     pattern = lesson["bigbird_pattern"](16, 2, torch.Generator().manual_seed(0))
     assert pattern.sum(1).tolist() == [16, 6, *[7] * 12, 6, 16]
@@ -96,13 +93,6 @@ def test_many_features_come_near_and_survive_large_inputs(lesson):
     assert lesson["performer"](query * 100, key * 100, value, many[:64]).isfinite().all()
 
 
-<<<<<<< HEAD
-=======
-# ----------------------------------------------------------------------------------------------------
-# What transformers computes. Its Longformer is compared in the lesson.
-
-
->>>>>>> l15
 def heads(x: Tensor) -> Tensor:
     return x.unflatten(-1, (4, -1)).transpose(1, 2)
 
