@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from rouge_score.rouge_scorer import RougeScorer
 from torch import Tensor
 from torch.utils.data import TensorDataset
 from transformers.models.llama import modeling_llama
@@ -511,6 +512,38 @@ def sliding_window(listing: Names) -> None:
         listing["SlidingWindowAttention"](24, 6, window=0)
 
 
+def evaluation(listing: Names) -> None:
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"])
+    texts = [
+        "",
+        "the nodes of the graph",
+        "A graph's nodes!\nThe edges, and the nodes.",
+        "the the\n\nof nodes of the the",
+    ]
+    words = ["a", "b", "a b", "c", "b.\n", "c\n"]
+    texts += [" ".join(words[i] for i in torch.randint(6, (n,))) for n in (3, 8, 12, 12)]
+    for text, reference in itertools.product(texts, repeat=2):
+        ours = [listing["rouge_n"](text, reference, n) for n in (1, 2)]
+        ours += [listing[name](text, reference) for name in ("rouge_l", "rouge_lsum")]
+        assert ours == pytest.approx([result.fmeasure for result in scorer.score(reference, text).values()])
+
+    interval, a = listing["paired_bootstrap"], torch.rand(200, dtype=torch.float64)
+    b = a + 0.1 + torch.randn(200) / 9
+    mean, error = (b - a).mean().item(), (b - a).std().item() / 200**0.5
+    assert interval(a.tolist(), b.tolist()) == pytest.approx((mean, mean - 1.96 * error, mean + 1.96 * error), rel=0.03)
+    alone = interval(a.tolist(), b.tolist(), groups=list(range(200)))
+    assert alone == interval(a.tolist(), b.tolist())
+    twice = interval(a.repeat(4).tolist(), b.repeat(4).tolist(), groups=[*range(200)] * 4)
+    assert twice == pytest.approx(alone)  # copies in one group tell nothing new
+    few, small = torch.tensor([0.0] * 9 + [1.0]), [0.0] * 10  # groups of different sizes: means of pairs, not of groups
+    drawn = interval(small, few.tolist(), groups=["x"] * 9 + ["y"])
+    assert drawn == pytest.approx((0.1, 0.0, 1.0))
+    with pytest.raises(ValueError, match="1 and 2 scores, 1 groups"):
+        interval([1.0], [1.0, 2.0])
+    training = ["a b c", "d e f g", "a b x"]
+    assert listing["nearest"]("G, e d", training) == (1, 3 / 4) and listing["nearest"]("a b c", training) == (0, 1)
+
+
 # What each listing computes, compared with the package or with torch.
 COMPARISONS: dict[str, Callable[[Names], None]] = {
     "01_attention": attention_with_masks,
@@ -529,6 +562,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "18_pictures_and_text": pictures,
     "13_your_own": four_mistakes,
     "15_cheaper_attention": sliding_window,
+    "11_real_text": evaluation,
 }
 
 

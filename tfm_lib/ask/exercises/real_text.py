@@ -61,7 +61,7 @@ def pointers(draw: Draw) -> Iterator[Inputs]:
     difficulty=2,
     minutes=10,
     trains="from weights over positions to probabilities of words",
-    right="One call for the whole batch: a word that stands in the source twice has both weights.",
+    right="One call serves the whole batch, and a word that is in the source twice gets both weights.",
     cases=pointers,
     most_calls=8,
     without=("tolist", "item"),
@@ -72,7 +72,7 @@ def copied(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
 
 @copied.mistake
 def overwritten(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
-    """Where a word stands in the source twice, the last weight overwrites the first; add them up."""
+    """If a word is in the source twice, the last weight overwrites the first; add them up."""
     empty = weights.new_zeros(*weights.shape[:2], vocab_size)
     result = empty.clone()
     for s in range(ids.shape[1]):
@@ -88,7 +88,7 @@ def first_sources_words(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor
 
 @copied.mistake
 def mean_of_twins(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
-    """You take the mean where a word stands in the source twice; the sum is its probability."""
+    """You take the mean if a word is in the source twice; the sum is its probability."""
     counts = F.one_hot(ids, vocab_size).sum(1, keepdim=True).clamp(min=1)  # (B, 1, V)
     return copied.reference(weights, ids, vocab_size) / counts
 
@@ -134,7 +134,7 @@ def prose(text: str) -> str:
     difficulty=2,
     minutes=12,
     trains="harvesting",
-    right="A few lines of rules, and the disk is full of pairs; what the rules let through has to be looked at.",
+    right="A few rules find thousands of pairs; look at what the rules let through.",
     cases=texts,
 )
 def pair(docstring: str) -> tuple[str, str] | None:
@@ -214,7 +214,7 @@ def couples(text: str) -> Counter:
     difficulty=2,
     minutes=12,
     trains="ROUGE-2, and what is counted how often",
-    right="It is rouge-score's number; each pair of neighbors counts as often as it stands in both texts.",
+    right="It is rouge-score's number; each pair of neighbors counts as often as both texts contain it.",
     cases=summaries,
 )
 def rouge_2(summary: str, reference: str) -> float:
@@ -224,7 +224,7 @@ def rouge_2(summary: str, reference: str) -> float:
 
 @rouge_2.mistake
 def as_sets(summary: str, reference: str) -> float:
-    """You count each pair of neighbors once; one that stands in both texts twice counts twice."""
+    """You count each pair of neighbors once; one that is in both texts twice counts twice."""
     said, wanted = set(couples(summary)), set(couples(reference))
     return 2 * len(said & wanted) / max(1, len(said) + len(wanted))
 
@@ -282,7 +282,7 @@ def enough_pairs() -> int:
 
 @enough_pairs.mistake
 def not_squared() -> int:
-    """The root of the number of pairs stands in the formula: square what you have."""
+    """The formula contains the square root of the number of pairs: square your number."""
     return ceil(1.96 * 15 / 0.5)
 
 
@@ -319,7 +319,7 @@ def two_systems(draw: Draw) -> Iterator[Inputs]:
     difficulty=3,
     minutes=15,
     trains="the paired bootstrap",
-    right="Each round is another test set that could have been drawn, the same one for both.",
+    right="Each round is a different test set that could have been drawn, the same one for both.",
     cases=two_systems,
 )
 def better(a: Tensor, b: Tensor, drawn: Tensor) -> float:
@@ -328,7 +328,7 @@ def better(a: Tensor, b: Tensor, drawn: Tensor) -> float:
 
 @better.mistake
 def other_pairs_for_b(a: Tensor, b: Tensor, drawn: Tensor) -> float:
-    """In each round b is scored on other pairs than a; give both the same ones."""
+    """In each round b is scored on different pairs than a; give both the same ones."""
     return (b[drawn.roll(1, 0)].mean(1) > a[drawn].mean(1)).float().mean().item()
 
 
@@ -340,19 +340,19 @@ def pair_by_pair(a: Tensor, b: Tensor, drawn: Tensor) -> float:
 
 @better.mistake
 def ties_won(a: Tensor, b: Tensor, drawn: Tensor) -> float:
-    """Where both means are equal, nobody is better: count rounds with a mean difference above 0."""
+    """If both means are equal, neither is better: count rounds with a mean difference above 0."""
     return ((b - a)[drawn].mean(1) >= 0).float().mean().item()
 
 
 @better.mistake
 def of_a(a: Tensor, b: Tensor, drawn: Tensor) -> float:
-    """That is how often a is better; asked is how often b is."""
+    """That is how often a is better; return how often b is."""
     return ((a - b)[drawn].mean(1) > 0).float().mean().item()
 
 
 @better.mistake
 def mean_difference(a: Tensor, b: Tensor, drawn: Tensor) -> float:
-    """That is the mean difference over all rounds; asked is the share of rounds in which it is above 0."""
+    """That is the mean difference over all rounds; return the share of rounds in which it is above 0."""
     return (b - a)[drawn].mean().item()
 
 
@@ -388,7 +388,7 @@ def split(packages: list[str], articles: list[str], held_out: set[str]) -> tuple
 
 @split.mistake
 def by_package_alone(packages: list[str], articles: list[str], held_out: set[str]) -> tuple[list[int], list[int]]:
-    """A training article stands in the test set word for word: packages copy from each other. Leave it out."""
+    """A training article is in the test set word for word: packages copy from each other. Leave it out."""
     test = [n for n, package in enumerate(packages) if package in held_out]
     return [n for n in range(len(articles)) if n not in test], test
 
@@ -409,7 +409,7 @@ def test_first(packages: list[str], articles: list[str], held_out: set[str]) -> 
 
 @split.mistake
 def each_article_once(packages: list[str], articles: list[str], held_out: set[str]) -> tuple[list[int], list[int]]:
-    """You also drop what stands twice on the same side; only what stands on both sides leaks."""
+    """You also drop articles that are twice on the same side; only those on both sides leak."""
     train, test = split.reference(packages, articles, held_out)
     return tuple(list({articles[n]: n for n in reversed(side)}.values())[::-1] for side in (train, test))  # type: ignore[return-value]
 
@@ -427,7 +427,7 @@ def gates(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=15,
     trains="what the loss tells the gate",
-    right="The gate moves toward the side that knew better, and least where it is wide open or tightly shut.",
+    right="The gate moves toward the way that gave more probability, and least if it is wide open or tightly shut.",
     cases=gates,
     tolerance=1e-3,
 )
@@ -438,14 +438,14 @@ def gate_gradient(p_vocab: Tensor, copied: Tensor, z: Tensor) -> Tensor:
 
 @gate_gradient.mistake
 def of_the_gate_itself(p_vocab: Tensor, copied: Tensor, z: Tensor) -> Tensor:
-    """That is the derivative by the gate g; by z it has one more factor, that of the sigmoid, g (1 - g)."""
+    """That is the derivative with respect to g; for z it has one more factor, that of the sigmoid, g (1 - g)."""
     g = z.sigmoid()
     return gate_gradient.reference(p_vocab, copied, z) / (g * (1 - g))
 
 
 @gate_gradient.mistake
 def uphill(p_vocab: Tensor, copied: Tensor, z: Tensor) -> Tensor:
-    """The sign is the other one: the loss is minus the logarithm."""
+    """The sign is reversed: the loss is minus the logarithm."""
     return -gate_gradient.reference(p_vocab, copied, z)
 
 
@@ -480,7 +480,7 @@ def far_apart(draw: Draw) -> Iterator[Inputs]:
     difficulty=4,
     minutes=15,
     trains="logarithms of sums",
-    right="Nothing is ever exponentiated that could vanish, so that every word keeps a finite surprise.",
+    right="No exponential can vanish, so every word keeps a finite loss.",
     cases=far_apart,
 )
 def log_sum(log_vocab: Tensor, log_copied: Tensor, z: Tensor) -> Tensor:
