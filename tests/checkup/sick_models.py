@@ -265,6 +265,7 @@ PLANTS = [
     Plant("a norm for one length", "shapes.length", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past); x = x * torch.ones(1, 7 if x.shape[1] > 1 else 1, 1)"),
     Plant("logits of a constant", "output.constant", "return self.out(x)", "return self.out(torch.ones_like(x))"),
     Plant("root of a negative number", "output.nan", "return self.out(x)", "return self.out(x).sqrt()"),
+    Plant("dropout of logits", "dropout.logits", "return self.out(x)", "return F.dropout(self.out(x), 0.1, self.training)"),
     Plant("dropout in eval", "dropout.eval", "return self.down(F.relu(self.up(x)))", "return self.down(F.dropout(F.relu(self.up(x)), 0.1))"),
     # The future
     Plant("no causal mask", "causality.leak", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),

@@ -230,7 +230,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         ),
         "One of the five facts that a story tells": lambda: len(newsroom.SLOTS) == 5,
         'with a beam size of 4"': Cited("Vaswani et al. 2017, section 6.1"),
-        "draw such a range from every test set, and 95 % of them hold": lambda: (
+        "95 % of their ranges contain the mean of all such pairs": lambda: (
             abs(NormalDist().cdf(1.96) * 2 - 1 - 0.95) < 1e-4
         ),
         "(rows D to 2 D)": NAMES,

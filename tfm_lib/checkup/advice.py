@@ -35,6 +35,7 @@ ADVICE = {
     "output.nan": Advice("sick", "One NaN spoils the whole gradient.", "A query that may see no key: softmax over -inf alone; or a square root or division by zero.", ("02", "A query that may see nothing")),
     "output.axis": Advice("sick", "They compare positions or texts where they should compare tokens.", "log_softmax(-1): the vocabulary is the last axis.", ("01", "From scores to weights")),
     "state.kept": Advice("sick", "What a text gets depends on what was asked before.", "A mask, a memory or a cache that is kept in the module, per shape or for good.", ("09", "The KV cache")),
+    "dropout.logits": Advice("sick", "In training, tokens lose their score by chance, the right one included.", "Dropout after the projection to vocab_size: return it as it is.", ("05", "Deeper: dropout")),
     "dropout.eval": Advice("sick", "Its answers depend on dice where they should not.", "F.dropout(x, p) without training=self.training, or a module in a plain list, which eval() does not reach.", ("05", "Deeper: dropout")),
     "causality.leak": Advice("sick", "It can copy the answer while it trains; when it writes, there is none to copy.", "The causal mask is missing, does not reach this attention, or comes after its softmax; or its softmax runs over another axis than the last, the keys.", LEAK),
     "causality.off_by_one": Advice("sick", "The token to predict is the very next one, and that is the one it sees.", "torch.triu(..., diagonal=2) or tril(..., diagonal=1); the diagonal itself belongs to the past.", ("02", "The future")),

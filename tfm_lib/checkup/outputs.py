@@ -84,6 +84,11 @@ def values(subject: Subject) -> Iterator[Found]:
         yield "output.constant", "all positions of two different texts got the same scores."
     if subject.apart(out, subject(tgt, seed=12345)):
         yield "dropout.eval", "in eval mode, two calls with the same ids gave different scores."
+    if subject.module is not None:
+        with subject.mode(training=True):
+            zeros, dropped = (int((scores == 0).sum()) for scores in (out, subject(tgt)))
+        if dropped > zeros:
+            yield "dropout.logits", f"of {out.numel()} scores {zeros} are exactly 0, and {dropped} in training mode."
 
 
 def _sums_to_1(out: Tensor, axis: int) -> bool:
