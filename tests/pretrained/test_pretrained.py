@@ -122,7 +122,7 @@ def test_the_lessons_table_of_families_says_what_they_are():
         assert lines[0][column].casefold() == family
         config = our_config({"model_type": family} | small_config(family))
         said = {line[0]: line[column] for line in lines}
-        first = {config.pad_id: "padding", config.eos_id: "end sign"}
+        first = {config.pad_id: "padding", config.eos_id: "end token"}
         learned = f"learned, row $p + {config.position_offset}$"
         for label, word in {
             "positions": "halves" if config.positions == "sinusoidal" else learned,
