@@ -298,10 +298,9 @@ def small_model(**options: Any) -> tuple[Transformer, Vocabulary]:
     return model, vocabulary
 
 
-@pytest.mark.parametrize(("options", "complaint"), [({}, "is F32"), ({"activation": "gelu"}, "activation is gelu")])
-def test_another_kind_of_model_is_refused(page, tmp_path, options, complaint):
-    save_checkpoint(tmp_path / "other.safetensors", *small_model(**options))
-    with pytest.raises(Exception, match=complaint):
+def test_another_kind_of_model_is_refused(page, tmp_path):
+    save_checkpoint(tmp_path / "other.safetensors", *small_model(activation="gelu"))
+    with pytest.raises(Exception, match="activation is gelu"):
         loaded(page, tmp_path / "other.safetensors")
 
 
