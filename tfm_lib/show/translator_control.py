@@ -45,7 +45,7 @@ def translator_control() -> Live:
     source = "sentence: shaded by weight", first["source"], shades
     written = "translation", [word["piece"] for word in first["words"]], frames
     axes, below = set_texts(figure, source, written, room=0.49 + 0.26 * (CHOICES - 1))
-    axes.text(1.5, below - 0.1, "what could stand there", size=8, color=QUIET, va="center")
+    axes.text(1.5, below - 0.1, "most probable subwords", size=8, color=QUIET, va="center")
     rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
     axes.barh(rows, [4.8 * p for _, p in following], height=0.19, left=1.5, color=COLORS[0])
     for y, name, (_, p) in zip(rows, names, following, strict=True):

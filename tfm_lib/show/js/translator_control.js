@@ -22,7 +22,7 @@ function translatorControl(root, data) {
   const say = layOut(root, "A translator of Firefox, from English to Portuguese", [choose, typed, press], [
     wide("sentence: shaded by weight", source),
     wide("translation: click a word", words),
-    panel("what could stand there", bars),
+    panel("most probable subwords", bars),
   ]);
 
   function idle() {
