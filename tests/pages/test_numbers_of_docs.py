@@ -214,7 +214,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
     },
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
-        "16 bytes a parameter": lambda: bytes_of_training_a_parameter() == 16,
+        "16 bytes per parameter": lambda: bytes_of_training_a_parameter() == 16,
         "Each worker holds half of the parameters": FSDP,
     },
     "docs/symbols.md": {
