@@ -73,13 +73,13 @@ LESSONS = (
            "gray", 20, 157, (2, 4), ("08",)),
     # Part two: each alone, after 08.
     Lesson("14", "before_and_beside", "Before and beside", "What did attention replace,\nand at what price?",
-           "gray", 24, 60, (0, 5), ()),
+           "gray", 25, 60, (0, 5), ()),
     Lesson("15", "cheaper_attention", "Cheaper attention", "What may attention cost,\nand what may it miss?",
            "gray", 27, 87, (1, 5), ()),
     Lesson("16", "families_and_scale", "Families and scale", "What do BERT, GPT and T5\nshare, and what is size worth?",
            "gray", 30, 59, (2, 5), ()),
     Lesson("17", "adapt_and_compress", "Adapt and compress", "How is a trained model\nchanged, and made small?",
-           "gray", 27, 70, (0, 6), ()),
+           "gray", 28, 70, (0, 6), ()),
     Lesson("18", "pictures_and_text", "Pictures and text", "What if the words\nare patches?",
            "gray", 29, 60, (1, 6), ()),
 )

@@ -193,7 +193,7 @@ def test_what_was_not_given_is_said():
     assert checkup(model, **given, parts="shapes").not_given == []
     bare = checkup(model, vocab_size=VOCAB, parts="shapes")
     assert bare.not_given == ["pad_id", "start_id", "eos_id", "loss", "generate", "encode and decode"]
-    assert "Not given, so not asked about: pad_id, start_id, eos_id, loss" in " ".join(str(bare).split())
+    assert "Not given, so not examined: pad_id, start_id, eos_id, loss" in " ".join(str(bare).split())
     encoder, ids = built(BERT)
     assert checkup(encoder, **ids, parts="shapes").not_given == []
 

@@ -456,7 +456,7 @@ def pictures(listing: Names) -> None:
     assert joined.shape == (3, 16 + 5, 96) and torch.equal(joined[:, 16:], words)
 
 
-def four_mistakes(listing: Names) -> None:
+def five_mistakes(listing: Names) -> None:
     ids = {"vocab_size": 24, "pad_id": 0, "start_id": 1, "eos_id": 2}
 
     def found(*lines: tuple[str, str]) -> list[str]:
@@ -473,6 +473,9 @@ def four_mistakes(listing: Names) -> None:
     assert found(("(src != self.pad_id)", "(src == src)")) == ["padding leak"]
     assert found(("return self.out(x)", "return self.out(x + x.mean(0, keepdim=True))")) == ["mixed batch"]
     assert found((", ignore_index=self.pad_id", "")) == ["loss on padding"]
+    for given in ("tgt", "tgt[:, :-1]"):  # whole rows, or all but the last token
+        lines = ("self(src, tgt[:, :-1])", f"self(src, {given})"), ("labels = tgt[:, 1:]", f"labels = {given}")
+        assert found(*lines)[-1] == "no shift"
     for lines, wrong in (
         (("return self.out(x)", "return self.out(torch.dropout(x, 0.1, True))"), "does dropout stay on"),
         (("self.other(x, memory, seen)", "self.other(x, x, mask)"), "change nothing"),
@@ -560,7 +563,7 @@ COMPARISONS: dict[str, Callable[[Names], None]] = {
     "16_families_and_scale": llama,
     "17_adapt_and_compress": lora,
     "18_pictures_and_text": pictures,
-    "13_your_own": four_mistakes,
+    "13_your_own": five_mistakes,
     "15_cheaper_attention": sliding_window,
     "11_real_text": evaluation,
 }

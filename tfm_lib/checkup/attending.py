@@ -128,7 +128,7 @@ def _weights_are_causal(subject: Subject, tgt: Tensor) -> bool:
 
 def _first(future: Tensor) -> str:
     i, j = future.nonzero()[0].tolist()
-    return f"a change of the token at {j} changes the scores at {i}"
+    return f"a change of token {j} changes the scores at position {i}"
 
 
 def _leaking(subject: Subject, tgt: Tensor, future: Tensor) -> tuple[str, nn.Module | None]:

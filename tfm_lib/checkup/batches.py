@@ -71,7 +71,7 @@ def _order_of_the_past(subject: Subject) -> Iterator[Found]:
         if differs(last[0], last[1], subject.leak):
             if not differs(last[0], last[2], 0.1 * subject.leak):
                 code = "positions.target_none" if subject.two else "positions.none"
-                seen = "reversing the earlier tokens changes nothing at the last one, when it first sees them."
+                seen = "reversing the order of the earlier tokens does not change the output for the last one."
                 yield code, seen, str(a)
             return
 

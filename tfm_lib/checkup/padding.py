@@ -47,7 +47,7 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
     else:
         if subject.apart(alone, padded):
             code, where = _seen_padding(subject, words)
-            seen = f"the scores with {text} differ from those with the {WORDS} words alone by {_size(alone, padded)}."
+            seen = f"padding behind a source of {WORDS} words changes the scores by {_size(alone, padded)}."
             yield code, seen, where
         yield from _empty_row(subject, words)
 
@@ -83,7 +83,7 @@ def _company(subject: Subject) -> Iterator[Found]:
 
 
 def _size(a: Tensor, b: Tensor) -> str:
-    return f"{float(gap(a, b).max()) / spread(a):.2g} of their spread"
+    return f"{float(gap(a, b).max()) / spread(a):.2g} standard deviations"
 
 
 def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:

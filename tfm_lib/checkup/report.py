@@ -123,7 +123,7 @@ class Report:
 
     def _round(self) -> list[str]:
         """What was tried, and what could not be since it was not given."""
-        lists = {"Tried": ", ".join(self.tried), "Not given, so not asked about": ", ".join(self.not_given)}
+        lists = {"Tried": ", ".join(self.tried), "Not given, so not examined": ", ".join(self.not_given)}
         return [f"{name}: {names}." for name, names in lists.items() if names]
 
 
