@@ -156,7 +156,7 @@ def test_powershell_steps_are_those_that_ci_runs():
 def test_the_readme_says_what_python_and_which_environment():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in README
-    assert f"SUPPORTED := {SUPPORTED}\n" in makefile and f'--python "{SUPPORTED}"' in README
+    assert f"{{PYTHON:-{SUPPORTED}}}" in makefile and f'--python "{SUPPORTED}"' in README
     assert f"conda activate {ENVIRONMENT['name']}" in README
 
 
