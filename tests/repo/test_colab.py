@@ -141,8 +141,8 @@ class Colab(NamedTuple):
         )
         kernel = KernelManager(kernel_name="colab", kernel_spec_manager=kernels)
         resources = {"metadata": {"path": str(self.folder if program == "vscode" else content)}}
-        whole = notebook(code(before), *book.cells)  # the cells are the book's own, and get its outputs
-        client = NotebookClient(whole, km=kernel, timeout=HUNG, resources=resources)
+        book.cells.insert(0, code(before))
+        client = NotebookClient(book, km=kernel, timeout=HUNG, resources=resources)
         started: list[str] = []
         client.on_cell_start = lambda cell, cell_index: started.append(cell.id)
         try:
@@ -150,6 +150,8 @@ class Colab(NamedTuple):
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             shown = re.sub(r"\x1b\[[\d;]*m", "", str(error))
             return f"Colab {self.name}, {name} in {program}, cell {started[-1]}: {shown}"
+        finally:
+            del book.cells[0]
         return ""
 
     def walk(self, name: str, program: str = "colab") -> None:
