@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 from tests import ROOT, UV
 from tests.lessons.stamp import is_setup, setup_source, stamp
 from tests.nbclaims.cells import code, code_cells, notebook, read
+from tests.repo.published import publish
 from tests.times import HUNG
 from tfm_lib.show.live import VIEW
 
@@ -172,16 +173,6 @@ class Colab(NamedTuple):
 
 def versions(packages: dict[str, metadata.Distribution]) -> dict[str, str]:
     return {name: package.version for name, package in packages.items()}
-
-
-def publish(course: Path) -> None:
-    """A repository with the last commit alone: from a clone that was cut short, as in CI, pip would clone forever."""
-    course.mkdir()
-    files = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    subprocess.run(["tar", "-x"], cwd=course, input=files, check=True)
-    someone = "-c user.name=someone -c user.email=someone -c commit.gpgsign=false"
-    for command in ("init --quiet", "add --all --force", f"{someone} commit --quiet --message course"):
-        subprocess.run(["git", *command.split()], cwd=course, check=True)
 
 
 @pytest.fixture(scope="module")
