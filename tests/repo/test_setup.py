@@ -220,7 +220,7 @@ def test_a_lesson_imports_only_what_the_package_and_its_extra_bring():
     """So an installed package runs them, and Colab's first cell brings all that they need; d2l is for tests alone."""
     more = PROJECT["project"]["optional-dependencies"]
     brought = {Requirement(need).name for need in [*PROJECT["project"]["dependencies"], *more["lessons"]]}
-    owners = importlib.metadata.packages_distributions()
+    owners = {n: [d.replace("_", "-") for d in of] for n, of in importlib.metadata.packages_distributions().items()}
     for lesson in LESSONS:
         code = "\n".join(cell.source for cell in cells.code_cells(cells.read(lesson.file)))
         names = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)) - sys.stdlib_module_names
