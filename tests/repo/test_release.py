@@ -6,7 +6,6 @@ What is built is the last commit. The first run downloads gigabytes.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -63,7 +62,7 @@ def test_what_is_built(course, wheel):
 
     assert about["License-Expression"] == "MIT AND CC-BY-4.0"
     needed = {Requirement(need).name for need in about.get_all("Requires-Dist")}
-    assert "d2l" not in needed and {"torch", "jupyterlab", "tfm-lib"} <= needed
+    assert "d2l" not in needed and {"torch", "jupyterlab", "sentencepiece"} <= needed
     with tarfile.open(course / f"dist/tfm_lib-{VERSION}.tar.gz") as sources:
         inside = {name.partition("/")[2] for name in sources.getnames()}
     assert {"tests/repo/test_release.py", "requirements.lock", "README.md", "NOTICE"} | package <= inside
@@ -108,16 +107,15 @@ def test_lab_opens_the_lessons_in_any_folder(python, tmp_path):
     home = {
         name: str(tmp_path / "jupyter") for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
-    lab = subprocess.Popen(command, cwd=tmp_path, env=os.environ | home, stdout=subprocess.PIPE, text=True)
-    try:
-        added, opened = lab.stdout.readline(), lab.stdout.readline()
-        assert added.startswith("Added to my_lessons/") and opened.startswith("The lessons are open at http://")
-        with urllib.request.urlopen(opened.split()[-1], timeout=HUNG) as page:
-            assert b"JupyterLab" in page.read()
-        assert len(list((tmp_path / "my_lessons").glob("*.ipynb"))) == len(list(ROOT.glob("notebooks/*.ipynb")))
-    finally:
-        lab.send_signal(signal.SIGTERM)
-        lab.wait(HUNG)
+    with subprocess.Popen(command, cwd=tmp_path, env=os.environ | home, stdout=subprocess.PIPE, text=True) as lab:
+        try:
+            added, opened = lab.stdout.readline(), lab.stdout.readline()
+            assert added.startswith("Added to my_lessons/") and opened.startswith("The lessons are open at http://")
+            with urllib.request.urlopen(opened.split()[-1], timeout=HUNG) as page:
+                assert b"JupyterLab" in page.read()
+        finally:
+            lab.terminate()
+    assert len(list((tmp_path / "my_lessons").glob("*.ipynb"))) == len(list(ROOT.glob("notebooks/*.ipynb")))
 
 
 def test_offline_from_a_folder_of_wheels(course, wheel, tmp_path):

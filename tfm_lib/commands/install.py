@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-NOT_NEEDED = {"jupyterlab", "genanki", "tfm-lib"}  # a notebook is open; cards; the extra that names another one
+NOT_NEEDED = {"jupyterlab", "genanki"}  # a notebook is open already; cards are made by a command
 
 
 def missing(wheel: Path) -> list[str]:
