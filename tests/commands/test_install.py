@@ -1,5 +1,7 @@
-"""What the first cell of a lesson has pip do."""
+"""What the first cell of a lesson has pip do, and the folder for Colab that it comes in."""
 
+import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -8,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tfm_lib.commands import install
+from tfm_lib.commands import course, install
+from tfm_lib.errors import brought_by
 
 NEEDS = """\
 Metadata-Version: 2.4
@@ -77,3 +80,31 @@ def test_it_runs_as_a_program_that_is_read_from_the_wheel_and_ends_in_a_line_whe
     ran = subprocess.run(command, cwd=tmp_path, input=code, capture_output=True, text=True)
     assert ran.returncode == 1 and "Traceback" not in ran.stderr
     assert ran.stderr.splitlines()[-1] == "pip could not install it; above are its reasons."
+
+
+def test_what_an_extra_brings_is_named_with_the_command_that_adds_it():
+    said = r"^the lab needs nowhere, which this adds: pip install 'tfm-lib\[lessons\]'$"
+    with pytest.raises(ValueError, match=said), brought_by("lessons", "the lab"):
+        import nowhere  # noqa: F401
+
+
+def test_the_folder_for_colab_has_lessons_with_links_that_work_there_and_one_wheel(tmp_path, monkeypatch, capsys):
+    def build(command, **_):
+        (Path(command[-1]) / "tfm_lib-1.0.0-py3-none-any.whl").write_bytes(b"new")
+
+    monkeypatch.setattr(course, "enter_clone", lambda: None)
+    monkeypatch.setattr(subprocess, "run", build)
+    for old in ("tfm_lib-0.9.0-py3-none-any.whl", "notes.txt"):
+        (tmp_path / old).write_bytes(b"old")
+    course.colab(tmp_path)
+    assert f"19 lessons and tfm_lib-1.0.0-py3-none-any.whl are in {tmp_path}" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".ipynb"} == {
+        "tfm_lib-1.0.0-py3-none-any.whl",
+        "notes.txt",
+    }
+    book = json.loads((tmp_path / "03_multi_head_attention.ipynb").read_text(encoding="utf-8"))
+    ids = {cell["metadata"]["id"] for cell in book["cells"]}
+    text = "".join("".join(cell["source"]) for cell in book["cells"])
+    targets = set(re.findall(r"\]\(#([^)]*)\)", text))
+    assert targets and {target.removeprefix("scrollTo=") for target in targets} <= ids
+    assert "](01_attention.ipynb#5-dot-product-attention-by-hand)" in text  # as in JupyterLab and VS Code
