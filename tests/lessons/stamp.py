@@ -11,7 +11,7 @@ from tests.nbclaims.cells import code, code_cells
 SETUP_ID = "setup"
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
-SETUP = """\
+SETUP = '''\
 # @title Set-up: where the course is installed, this cell has nothing to do
 from importlib.util import find_spec
 
@@ -35,8 +35,8 @@ if find_spec("tfm_lib") is None:
 
 FETCH
     if not wheels():
-        raise NotInstalled('''\\
-WORDS''')
+        raise NotInstalled("""\\
+WORDS""")
     wheel = wheels()[-1]
     code = ZipFile(wheel).read("tfm_lib/commands/install.py").decode()
     run = [sys.executable, "-", wheel]
@@ -46,7 +46,7 @@ WORDS''')
         again = "It is installed: restart the kernel, and run this cell again."
         raise NotInstalled(ran.stderr or again)
     print(ran.stdout.strip())
-"""
+'''
 ON_DRIVE = """\
     if not wheels() and "google.colab" in sys.modules:
         from contextlib import suppress

@@ -39,10 +39,11 @@ def install(wheel: Path) -> str:
         shutil.copy(wheel, file)
         with here.open("w") as versions:  # which stay as they are
             subprocess.run([*pip, "list", "--format=freeze"], stdout=versions, check=True)
-        for wanted in (["-c", here, *needs], ["--no-deps", file]):  # the course last: without the rest it is not there
-            if wanted[-1] != here:
-                subprocess.run([*pip, "install", "-q", "--no-warn-conflicts", *wanted], check=True)
-    added = ", ".join(re.split(r"[^\w-]", need)[0] for need in needs)
+        add = [*pip, "install", "-q", "--no-warn-conflicts"]
+        if needs:  # before the course: where this fails, the cell begins again
+            subprocess.run([*add, "-c", str(here), *needs], check=True)
+        subprocess.run([*add, "--no-deps", str(file)], check=True)
+    added = ", ".join(dict.fromkeys(re.split(r"[^\w-]", need)[0] for need in needs))
     also = f", and {added}; all else is as it was" if added else ""
     return f"Installed the course, version {course.version}, from {wheel.name}{also}."
 
