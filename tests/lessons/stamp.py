@@ -13,8 +13,10 @@ BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 SETUP = '''\
 # @title Set-up: where the course is installed, this cell has nothing to do
+import os
 from importlib.util import find_spec
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores
 if find_spec("tfm_lib") is None:
     import importlib
     import subprocess

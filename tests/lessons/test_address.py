@@ -1,6 +1,7 @@
 """Where the course is published, on a copy; and the first cell of a lesson, where the course is not installed."""
 
 import io
+import os
 import subprocess
 import sys
 import tomllib
@@ -124,8 +125,10 @@ def test_the_first_cell_is_short_and_does_nothing_where_the_course_is(published,
     monkeypatch.chdir(tmp_path)
     source = setup_source(published)
     assert len(source.splitlines()) <= 50 and max(map(len, source.splitlines())) <= 88
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     exec(source, {})
     assert not list(tmp_path.iterdir()) and capsys.readouterr().out == ""
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 @pytest.mark.parametrize(
