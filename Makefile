@@ -69,7 +69,7 @@ check: ## for authors: list all that is wrong with the lessons (with LESSON=04)
 lessons: ## for authors: execute the lessons, write what changed (LESSON=04)
 claims: ## for authors: compare the claims of the lessons with the last commit (LESSON=04)
 stamp: ## for authors: write badges, first cells, folds and the numbers in links (LESSON=04)
-address: ## for authors: write where the course is published, REPOSITORY=https://github.com/...
+address: ## for authors: write where the course is published (REPOSITORY=https://...)
 $(COMMANDS): $(READY)
 	@TFM_BY_MAKE='$(OPTIONS)' $(RUN) -m tfm_lib $@
 
