@@ -36,7 +36,7 @@ READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
 COMMANDS := lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
-  bench site check lessons claims stamp
+  colab bench site check lessons claims stamp address
 .PHONY: help $(COMMANDS) clean
 lab: ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
@@ -62,17 +62,19 @@ flashcards: ## the questions of all lessons as a deck for Anki, in flashcards.ap
 reset: ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 progress: ## how far you are in the exercises and questions of each lesson (in DIR)
 student: ## for teachers: the lessons without solutions, in student_lessons/, or OUT
+colab: ## the lessons and the file that they need there, for Colab, in colab/, or OUT
 bench: ## speed beside other implementations, about 10 minutes (ARGS='--rounds 3': less)
 site: ## the lessons as web pages, in site/, readable without any network
 check: ## for authors: list all that is wrong with the lessons (with LESSON=04)
 lessons: ## for authors: execute the lessons, write what changed (LESSON=04)
 claims: ## for authors: compare the claims of the lessons with the last commit (LESSON=04)
 stamp: ## for authors: write badges, first cells, folds and the numbers in links (LESSON=04)
+address: ## for authors: write where the course is published (REPOSITORY=https://...)
 $(COMMANDS): $(READY)
 	@TFM_BY_MAKE='$(OPTIONS)' $(RUN) -m tfm_lib $@
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
-	rm -rf .venv .uv site dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
+	rm -rf .venv .uv site colab dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
@@ -89,19 +91,17 @@ TORCH := torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+
 	@echo "Installing the course into .venv with the $* build of torch."
 	awk '/^[a-z]/ {keep = !/^($(TORCH))==/} keep' requirements.lock > .venv/without-torch.lock
 	$(UV) pip sync --python .venv/bin/python --require-hashes .venv/without-torch.lock
-	$(UV) pip install --python .venv/bin/python --torch-backend $* \
-	  $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock)
+	$(UV) pip install --python .venv/bin/python --torch-backend $* $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock)
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .
 	@rm -f .venv/.installed* && touch $@
 
 # uv takes the first Python 3.11 to 3.14 that it finds, or fetches one. PYTHON=... decides otherwise.
 .venv/bin/python: | $(UV)
 	@rm -rf .venv
-	@$(UV) venv --quiet --python "$${PYTHON:-$(SUPPORTED)}" .venv || { \
+	@$(UV) venv --quiet --python "$${PYTHON:->=3.11,<3.15}" .venv || { \
 	  echo "The course needs Python 3.11 to 3.14: install one, or name it: make lab PYTHON=/path/to/python3.12"; exit 1; }
 	@$@ -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { rm -rf .venv; \
 	  echo "$$PYTHON is not Python 3.11 to 3.14; leave PYTHON out, or name another one."; exit 1; }
-SUPPORTED := >=3.11,<3.15
 
 .uv/bin/uv:
 	@echo "Fetching uv, which installs the rest."

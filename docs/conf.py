@@ -17,7 +17,7 @@ extensions = ["myst_nb", "pages"]
 root_doc = "docs/index"
 include_patterns = ["notebooks/[0-9][0-9]_*.ipynb", "docs/*.md", "benchmarks/*/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 exclude_patterns = [
-    *(".*", "site", "runs", "my_lessons", "student_lessons"),  # not even looked into
+    *(".*", "site", "runs", "my_lessons", "student_lessons", "colab"),  # not even looked into
     "benchmarks/*/*_notes.md",  # words that a benchmark puts into its page
 ]
 

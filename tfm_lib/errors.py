@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BY_MAKE = "TFM_BY_MAKE"  # set in the environment where make runs the command
@@ -34,3 +35,15 @@ def course_errors(command: Callable[[], None]) -> None:
         command()
     except OSError as error:
         raise CourseError(str(error)) from error
+
+
+@contextmanager
+def brought_by(extra: str, what: str) -> Iterator[None]:
+    """Around an import: a `CourseError` that says what needs it, and the command that adds it, where it is missing.
+
+    pip takes the extra from what is installed, wherever that came from.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CourseError(f"{what} needs {error.name}, which this adds: pip install 'tfm-lib[{extra}]'") from error

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -338,26 +337,6 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     picture, words = saved.cells[2].outputs
     assert set(picture.data) == {"text/plain", "image/png"} and words.data == {"text/html": caption("A line.")}
     store_static_forms({"type": "file", "content": "text"})
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(UV is None, reason="uv builds the wheel")
-def test_an_installed_package_brings_the_lessons(tmp_path):
-    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, ROOT], check=True)
-    [wheel] = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as package:
-        package.extractall(tmp_path / "installed")
-    package, read = (
-        tmp_path / "installed/tfm_lib",
-        ("benchmarks/speed/changes.json", "docs/transformer.py"),
-    )  # by lessons
-    names = sorted(path.name for path in (package / "notebooks").iterdir())
-    assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert all((package / name).is_file() for name in (*read, "show/js/model.js", "ask/js/quiz.js"))
-    code = "import tfm_lib.ask.quiz as module; print(module.FOLDER)"
-    where = {"cwd": tmp_path / "installed", "capture_output": True, "text": True}
-    found = subprocess.run([sys.executable, "-c", code], **where).stdout.strip()
-    assert Path(found).resolve() == (tmp_path / "installed/tfm_lib/notebooks").resolve()
 
 
 @pytest.mark.slow

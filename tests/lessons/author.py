@@ -4,6 +4,7 @@ python -m tests.lessons.author check [FILE ...]     executes lessons, says all t
 python -m tests.lessons.author claims [FILE ...]    says which claims are lost or weaker than at the last commit
 python -m tests.lessons.author lessons [FILE ...]   executes lessons; writes those whose outputs really changed
 python -m tests.lessons.author stamp [FILE ...]     writes badges, first cells, folds, and numbers in links to lessons
+python -m tests.lessons.author address [ADDRESS]    writes where the course is published, and stamps all
 """
 
 import argparse
@@ -16,12 +17,12 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tests import ROOT
-from tests.lessons import references
+from tests.lessons import address, references
 from tests.lessons.execution import LessonFailed, changed, execute, renew
 from tests.lessons.folds import fold, fold_findings
 from tests.lessons.lists import changes as changed_claims
 from tests.lessons.plain import count_lesson
-from tests.lessons.stamp import repository, stamp, stamp_readme
+from tests.lessons.stamp import stamp
 from tests.nbclaims import environment, lint, values
 from tests.nbclaims.cells import code_cells, markdown_cells, read, write
 from tests.nbclaims.claims import operands
@@ -106,17 +107,17 @@ def check_all(paths: list[Path]) -> int:
 
 def stamp_all(paths: list[Path], texts: list[Path]) -> None:
     """Writes badge, first code cell and folds into lessons, and the numbers of links into lessons and other texts."""
-    address = repository()
+    published = address.repository()
     books = {path: read(path) for path in paths}
     for path, book in books.items():
-        stamp(book, path.name, address)
+        stamp(book, path.name, published)
         for cell in markdown_cells(book):
             cell.source = references.renumber(cell.source, path)
     for path in texts:
         old = path.read_text(encoding="utf-8")
         new = references.renumber(old, path)
         if path.name == "README.md":
-            new = stamp_readme(new, address)
+            new = address.in_readme(new, published)
         if new != old:
             path.write_text(new, encoding="utf-8")
             print(f"{path.name}: written")
@@ -125,14 +126,20 @@ def stamp_all(paths: list[Path], texts: list[Path]) -> None:
             for cell in markdown_cells(book):
                 cell.source = references.WAS.sub("", cell.source)
         print(f"{path.name}: {'written' if write(path, book) else 'nothing changed'}")
-    print(f"The address is {address}." if address else "No address in pyproject.toml yet, so no badge.")
+    print(f"The address is {published}." if published else "No address in pyproject.toml yet, so no badge.")
 
 
 def main(arguments: list[str]) -> int | str:
     """Runs a command; returns what the process ends with."""
     parser = argparse.ArgumentParser(prog="python -m tests.lessons.author", description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["check", "claims", "lessons", "stamp"])
+    parser.add_argument("command", choices=["address", "check", "claims", "lessons", "stamp"])
     parser.add_argument("files", nargs="*", type=Path, help="lessons; all of notebooks/ if none is named")
+    if arguments[:1] == ["address"]:
+        try:
+            address.publish("".join(arguments[1:]))
+        except ValueError as error:
+            return str(error)
+        arguments = ["stamp"]
     options = parser.parse_args(arguments)
     paths = [path.resolve() for path in options.files] or sorted((ROOT / "notebooks").glob("*.ipynb"))
     if missing := [str(path) for path in paths if not path.is_file()]:

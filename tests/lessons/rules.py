@@ -14,8 +14,9 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from tests.lessons.address import repository
 from tests.lessons.folds import TITLE
-from tests.lessons.stamp import is_setup, repository, stamp
+from tests.lessons.stamp import is_setup, stamp
 from tests.nbclaims.cells import METADATA, code_cells, tags, where
 from tests.nbclaims.collector import LOOSE_TAGS
 from tests.nbclaims.numbers import numbers_in
@@ -128,7 +129,7 @@ def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
         lines = sum(1 for line in cell.source.splitlines() if line.strip() and not line.startswith(TITLE))
         if not lines:
             yield f"{here} is empty"
-        if lines > (most := MAX_LINES_OF_A_LISTING if "listing" in tags(cell) else MAX_LINES):
+        if lines > (most := MAX_LINES_OF_A_LISTING if "listing" in tags(cell) else MAX_LINES) and not is_setup(cell):
             yield f"{here} has {lines} lines; {most} are the most that a reader takes in at once"
         if re.search(r"^\s*#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source, re.MULTILINE):
             yield f"{here} speaks to nbval in a comment that readers see: use a tag"

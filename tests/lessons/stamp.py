@@ -1,87 +1,85 @@
 """The first code cell of every lesson and the badges, made from the address in pyproject.toml; and folds."""
 
 import re
-import tomllib
-from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tests import ROOT
+from tests.lessons.address import colab_badge, pages
 from tests.lessons.folds import fold
 from tests.nbclaims.cells import code, code_cells
 
 SETUP_ID = "setup"
-ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9_-]")
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
-HERE = """\
+SETUP = '''\
 # @title Set-up: where the course is installed, this cell has nothing to do
+import os
 from importlib.util import find_spec
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores
 if find_spec("tfm_lib") is None:
-    how = "Clone the course, run `make lab` in its folder, and open this lesson there."
-    raise ModuleNotFoundError(f"tfm_lib is missing. {how}")
-"""
-COLAB = """\
-# @title Set-up: where the course is installed, this cell has nothing to do
-import subprocess
-import sys
-from importlib import metadata, util
+    import importlib
+    import subprocess
+    import sys
+    from pathlib import Path
+    from zipfile import ZipFile, is_zipfile
 
-pip = [sys.executable, "-m", "pip"]
-if util.find_spec("tfm_lib") is None:
-    print("Installing the course. To keep your work: File > Save a copy in Drive")
-    course = ["git+ADDRESS", "d2l==1.0.3"]
-    subprocess.run([*pip, "install", "-q", "--no-deps", *course], check=True)
-wanted = [need for need in metadata.requires("tfm_lib") if "extra ==" not in need]
-wanted += ["torchvision", "pandas", "scipy"]
-found = metadata.distributions
-if missing := [need for need in wanted if not any(found(name=need.split(">=")[0]))]:
-    with open("already_here.txt", "w") as here:  # these packages stay as they are
-        subprocess.run([*pip, "list", "--format=freeze"], stdout=here, check=True)
-    as_before = ["--no-warn-conflicts", "-c", here.name]
-    subprocess.run([*pip, "install", "-q", *as_before, *missing], check=True)
-"""
+    class NotInstalled(Exception):
+        def _render_traceback_(self):  # these words stand alone, without a traceback
+            return [str(self)]
 
+    def wheels():  # beside the notebook, where uploads go, too; or on Drive
+        beside = Path(globals().get("__vsc_ipynb_file__", "lesson.ipynb")).parent
+        for folder in (".", "drive/*", "drive/*/*", "drive/*/*/*"):
+            found = filter(is_zipfile, beside.glob(f"{folder}/tfm_lib-*.whl"))
+            if newest := sorted(found, key=lambda file: file.stat().st_mtime):
+                return newest
 
-def repository(pyproject: Path = ROOT / "pyproject.toml") -> str:
-    """The address of the repository, or "" while it has none.
+FETCH
+    if not wheels():
+        raise NotInstalled("""\\
+WORDS""")
+    wheel = wheels()[-1]
+    code = ZipFile(wheel).read("tfm_lib/commands/install.py").decode()
+    run = [sys.executable, "-", wheel]
+    ran = subprocess.run(run, input=code, capture_output=True, text=True)
+    importlib.invalidate_caches()
+    if ran.returncode or find_spec("tfm_lib") is None:
+        again = "It is installed: restart the kernel, and run this cell again."
+        raise NotInstalled(ran.stderr or again)
+    print(ran.stdout.strip())
+'''
+ON_DRIVE = """\
+    if not wheels() and "google.colab" in sys.modules:
+        from contextlib import suppress
 
-    Raises ValueError if the address has not the form that badges and pip need.
-    """
-    address = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["course"]["repository"]
-    if address and (not ADDRESS.fullmatch(address) or address.endswith(".git")):
-        raise ValueError(
-            f"[tool.course] repository in pyproject.toml is {address!r}; Colab opens lessons from GitHub only: "
-            'write "https://github.com/OWNER/NAME", without .git and without a slash at the end'
-        )
-    return address
+        from google.colab import drive
+
+        print("No tfm_lib-*.whl is uploaded; Google asks if it may be on your Drive.")
+        with suppress(Exception):  # the answer was no
+            drive.mount(str(Path("drive").absolute()))"""
+FROM_REPOSITORY = """\
+    if not wheels():
+        print("Fetching the course. To keep your work: File > Save a copy in Drive")
+        course = "git+ADDRESS"
+        fetch = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", course]
+        subprocess.run(fetch)"""
+WORDS = """\
+The course is not installed where this notebook runs, so its cells cannot run yet.
+In Colab: open the folder at the left, upload the file tfm_lib-*.whl, and run this cell
+again when all of it is there; or put it on your Drive, at most two folders deep.
+Elsewhere: put the file beside this notebook, and run this cell again. If you have a
+clone of the course, run `make lab` in it, or choose its .venv as the kernel.
+`make colab`, in a clone, writes a folder with the lessons and this file.
+To read without installing anything, open the web pages of the course:
+PAGES"""
 
 
 def setup_source(address: str) -> str:
     """The first code cell of every lesson."""
-    return (COLAB.replace("ADDRESS", address) if address else HERE).rstrip("\n")
-
-
-def badge(address: str, name: str) -> str:
-    """The badge that opens the lesson of that file name in Colab."""
-    target = address.replace("https://github.com", "https://colab.research.google.com/github", 1)
-    picture = "https://colab.research.google.com/assets/colab-badge.svg"
-    return f"[![Open in Colab]({picture})]({target}/blob/main/notebooks/{name})"
-
-
-START = "## Start\n"  # of the README, where whoever cannot install is offered a machine
-CONTAINER = re.compile(r"\n\[!\[Open in Codespaces\]\([^)]*\)\]\([^)]*\)\n")
-
-
-def stamp_readme(text: str, address: str) -> str:
-    """The README with the badge that opens the container of `.devcontainer`, which the heading Start is followed by."""
-    text = CONTAINER.sub("", text)
-    if not address:
-        return text
-    picture = "https://github.com/codespaces/badge.svg"
-    target = address.replace("https://github.com", "https://codespaces.new", 1)
-    return text.replace(START, f"{START}\n[![Open in Codespaces]({picture})]({target})\n", 1)
+    fetch = FROM_REPOSITORY.replace("ADDRESS", address) if address else ON_DRIVE
+    words = WORDS.replace("PAGES", pages(address) or "`make site`, in a clone, writes them into site/")
+    return SETUP.replace("FETCH", fetch).replace("WORDS", words).rstrip("\n")
 
 
 def is_setup(cell: NotebookNode) -> bool:
@@ -99,7 +97,7 @@ def stamp(book: NotebookNode, name: str, address: str) -> None:
     title = book.cells[0]
     paragraphs = BADGE.sub("", title.source).strip("\n").split("\n\n")
     if address:
-        paragraphs.insert(2, badge(address, name))
+        paragraphs.insert(2, colab_badge(address, name))
     title.source = "\n\n".join(paragraphs)
 
     setup = next(filter(is_setup, code_cells(book)), None)

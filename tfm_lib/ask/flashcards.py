@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from tfm_lib.ask.questions import Lesson, to_html
+from tfm_lib.errors import brought_by
 
 DECK = "The encoder-decoder Transformer"
 CSS = """
@@ -18,7 +19,8 @@ def write_deck(path: Path, lessons: list[Lesson]) -> int:
     Cards are known by question and lesson: importing a newer deck changes answers and keeps what Anki has learned
     about the reader.
     """
-    import genanki  # loads only where a deck is made
+    with brought_by("lessons", "a deck for Anki"):
+        import genanki  # loads only where a deck is made
 
     sides = {"qfmt": '<div class="question">{{Question}}</div>', "afmt": "{{FrontSide}}<hr id=answer>{{Answer}}"}
     model = genanki.Model(

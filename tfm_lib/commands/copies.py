@@ -21,12 +21,12 @@ LANGUAGE = {
 }
 
 
-def learners_copy(lesson: Path) -> dict[str, Any]:
+def learners_copy(lesson: Path, colab: bool = False) -> dict[str, Any]:
     """The notebook of `lesson` without the outputs of cells tagged `guess`, which the learner's own run brings.
 
     It names the language as the kernel will, since JupyterLab would call it changed as soon as that answers.
     Links to sections lead to the cells of their headings: JupyterLab does not know headings by the names that GitHub
-    and the web pages give them.
+    and the web pages give them. Nor does Colab, where the cells of a lesson are found by ids in their metadata.
     """
     book = _read(lesson)
     book["metadata"]["language_info"] = LANGUAGE
@@ -34,9 +34,12 @@ def learners_copy(lesson: Path) -> dict[str, Any]:
 
     def to_cell(link: re.Match[str]) -> str:
         found = cell_of(lesson.parent / (link["file"] or lesson.name)).get(link["anchor"])
+        if found and colab:
+            return link[0] if link["file"] else f"](#scrollTo={found})"
         return f"]({link['file'] or ''}#cell-id={found})" if found else link[0]
 
     for cell in book["cells"]:
+        cell["metadata"] |= {"id": cell["id"]} if colab else {}
         if cell["cell_type"] == "markdown":
             cell["source"] = LINK.sub(to_cell, "".join(cell["source"])).splitlines(keepends=True)
         elif "guess" in cell["metadata"].get("tags", []):

@@ -4,15 +4,19 @@ import inspect
 import os
 import runpy
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from typer import Argument, Option
 
-from tfm_lib.commands.lab import find_lesson
+from tfm_lib.commands.copies import as_file, learners_copy
+from tfm_lib.commands.lab import FOLDER, find_lesson
+from tfm_lib.commands.options import expanded
 from tfm_lib.errors import BY_MAKE, CourseError
 from tfm_lib.lessons import COURSE, IN_CLONE
 
@@ -30,7 +34,9 @@ MODULES = {  # what each command runs, which options it takes, and what it is fo
     "lessons": (f"{AUTHOR} lessons", "lesson", "Execute the lessons, and write what changed."),
     "claims": (f"{AUTHOR} claims", "lesson", "Compare the claims with the last commit."),
     "stamp": (f"{AUTHOR} stamp", "lesson", "Write badges, folds and the numbers in links."),
+    "address": (f"{AUTHOR} address", "repository", "Write where the course is published, wherever it is said."),
 }
+Repository = Annotated[str, Option(help="https://github.com/OWNER/NAME, or nothing")]
 Lesson = Annotated[str | None, Option(help="only this one, by its number, such as 04")]
 Args = Annotated[list[str] | None, Argument(help="what the program gets that this starts, after --")]
 
@@ -39,8 +45,8 @@ def command_of(name: str) -> Callable[..., None]:
     """The command of that name, with the options that what it runs can use."""
     _, taken, text = MODULES[name]
 
-    def command(lesson: Lesson = None, args: Args = None) -> None:
-        run_module(name, lesson, args or [])
+    def command(lesson: Lesson = None, args: Args = None, repository: Repository = "") -> None:
+        run_module(name, lesson, [repository] if name == "address" else args or [])
 
     known = inspect.signature(command).parameters
     command.__signature__ = inspect.Signature([known[option] for option in taken.split()])  # type: ignore[attr-defined]
@@ -89,4 +95,26 @@ def site() -> None:
     print("The pages are in site/; the first one is site/index.html.")
 
 
-COMMANDS = (*map(command_of, MODULES), site)
+def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path("colab")) -> None:
+    """The lessons, and the one file that they need, for Colab."""
+    out = out.absolute()
+    enter_clone()
+    if not find_spec("hatchling"):
+        raise CourseError(f"the package is built by hatchling: uv pip install --python {sys.executable} hatchling")
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("tfm_lib-*.whl"):
+        old.unlink()
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
+    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+    [wheel] = out.glob("tfm_lib-*.whl")
+    lessons = sorted(FOLDER.glob("*.ipynb"))
+    for lesson in lessons:
+        (out / lesson.name).write_bytes(as_file(learners_copy(lesson, colab=True)))
+    size = sum(file.stat().st_size for file in (wheel, *out.glob("*.ipynb"))) / 1e6
+    print(
+        f"{len(lessons)} lessons and {wheel.name} are in {out}, {size:.0f} MB. Put the folder on Google Drive and open"
+    )
+    print("a lesson with Colab; or upload a lesson and that file there. The first cell installs it.")
+
+
+COMMANDS = (*map(command_of, MODULES), site, colab)

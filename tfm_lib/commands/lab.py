@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from tfm_lib.commands.copies import as_file, learners_copy
 from tfm_lib.commands.options import PATIENT, expanded
-from tfm_lib.errors import CourseError, option
+from tfm_lib.errors import CourseError, brought_by, option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
 
@@ -110,7 +110,8 @@ def lab(
         given = option("dir", dir)
         raise CourseError(f"no {first.name} in {folder}; without {given} the lessons are copied to {MY_LESSONS.name}/")
 
-    from jupyterlab.labapp import LabApp
+    with brought_by("lessons", "the lab"):
+        from jupyterlab.labapp import LabApp
 
     os.environ.setdefault(*PATIENT)
     learners = os.environ.get("JUPYTER_CONFIG_PATH")

@@ -13,7 +13,7 @@ from torch import Tensor
 from tfm_lib.data.batches import pad_rows
 from tfm_lib.data.published import PretrainedVocabulary
 from tfm_lib.data.tokenizer_files import read_tokenizer
-from tfm_lib.errors import CourseError
+from tfm_lib.errors import CourseError, brought_by
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.firefox import FIREFOX
 from tfm_lib.pretrained.generation import Generation
@@ -90,8 +90,9 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
 
 def _fetch(name: str) -> Path:
     """The folder in which the hub's files of a model are kept; they are fetched where they aren't there yet."""
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+    with brought_by("pretrained", "a model of the hub"):
+        from huggingface_hub import HfApi, snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     try:
         files = HfApi().list_repo_files(name)

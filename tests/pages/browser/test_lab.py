@@ -66,6 +66,11 @@ class Lab(NamedTuple):
             return False
 
 
+def watched(file: Path) -> dict[str, str]:
+    """Variables with which a Python, and what it starts, notes its connections to other machines in that file."""
+    return {"PYTHONPATH": str(Path(__file__).with_name("watch")), "TFM_CONNECTIONS": str(file)}
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory) -> Iterator[Lab]:
     """JupyterLab as `make lab` starts it, on copies, with nothing of the settings of whoever runs the tests."""
@@ -75,6 +80,7 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     (home / SETTINGS).write_text('{"windowingMode": "none"}')
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "IPYTHONDIR": "ipython"}
     settings = {name: str(home / place) for name, place in places.items()} | {"JUPYTER_TOKEN": token, NOWHERE: ""}
+    settings |= watched(home / "connections")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -112,7 +118,22 @@ def page(browser, lab) -> Iterator:
         yield context.new_page()
     for kernel in lab.ask("kernels").json():
         lab.ask(f"kernels/{kernel['id']}", "DELETE")
-    assert asked == []
+    connections = lab.folder.parent / "connections"
+    assert (asked, connections.read_text() if connections.exists() else "") == ([], "")
+
+
+def test_a_connection_would_be_seen(tmp_path):
+    """To an address that is nobody's, by RFC 5737, and to this machine."""
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"  # as a lab starts a kernel
+    for how, seen in (
+        ("connect_ex(('127.0.0.1', 9))", False),
+        ("sendto(b'', ('127.0.0.1', 9))", False),
+        ("settimeout(0.01) or s.connect_ex(('192.0.2.1', 9))", True),
+    ):
+        code = f"import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.{how}"
+        subprocess.run([sys.executable, "-c", program, code], env=os.environ | watched(tmp_path / "found"), check=True)
+        assert (tmp_path / "found").exists() is seen
+    assert "socket.connect 192.0.2.1 9" in (tmp_path / "found").read_text()
 
 
 def open_notebook(page, lab: Lab, path: str) -> None:
