@@ -10,6 +10,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.utils import new_document
+from second_reading import ENDING
 from sphinx.search import IndexBuilder
 
 GLOSSARY = Path(__file__).resolve().with_name("symbols.md")
@@ -32,13 +33,15 @@ class Sections(IndexBuilder):
     def feed(self, docname: str, filename: str | Path, title: str, doctree: nodes.document) -> None:
         names = other_names()
         for section in doctree.findall(nodes.section):
+            if section["ids"][0].startswith("the-same-questions"):
+                continue  # a page with scripts hides them behind the quiz
             name = f"{docname}#{section['ids'][0]}"
             heading = section.next_node(nodes.title).astext()
             super().feed(
                 name,
                 filename,
                 title if heading == title else f"{title}: {heading}",
-                alone(section, names[Path(docname).name, section.get("slug", "")]),
+                alone(section, names[Path(docname).name.removesuffix(ENDING), section.get("slug", "")]),
             )
             self._all_titles[name] = []  # what is in a title is found by its words
 

@@ -1,5 +1,6 @@
 // The controls of a page come to life, those that read a model when they come near, or are touched: its weights
 // are a script of 2.7 MB.
+document.documentElement.dataset.live = ""; // quizzes can be answered
 const FOLDER = document.currentScript.src; // weights lie beside this script
 const loading = {};
 
