@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from copy import copy
 from pathlib import Path
+from textwrap import shorten
+from typing import Any
 
 from docutils import nodes
 from docutils.utils import new_document
@@ -14,6 +16,7 @@ from second_reading import ENDING
 from sphinx.search import IndexBuilder
 
 GLOSSARY = Path(__file__).resolve().with_name("symbols.md")
+LONGEST = 220  # letters of a section's beginning
 ROW = re.compile(
     r"^\| (?P<term>[^|]+) \| (?P<others>[^|]+) \| .*\]\((?P<file>[^)]+)#(?P<anchor>[^)]+)\) \|$", re.MULTILINE
 )
@@ -28,7 +31,11 @@ def other_names() -> dict[tuple[str, str], str]:
 
 
 class Sections(IndexBuilder):
-    """Sphinx's index of words, fed with the sections of a page instead of the page."""
+    """Sphinx's index of words, fed with the sections of a page instead of the page; and how each of them begins."""
+
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        self.beginnings: dict[str, str] = {}
 
     def feed(self, docname: str, filename: str | Path, title: str, doctree: nodes.document) -> None:
         names = other_names()
@@ -37,6 +44,8 @@ class Sections(IndexBuilder):
                 continue  # a page with scripts hides them behind the quiz
             name = f"{docname}#{section['ids'][0]}"
             heading = section.next_node(nodes.title).astext()
+            said = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
+            self.beginnings[name] = shorten(said, LONGEST, placeholder=" …")
             super().feed(
                 name,
                 filename,

@@ -35,6 +35,7 @@ from tfm_lib.show.drawings import architecture
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.translator_control import NAME, page_file
+from tfm_lib.show.weights import int8_weights
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 # Of its 1.5 MB the pages get the signs that they use.
@@ -78,14 +79,18 @@ def read_lesson(text: str) -> NotebookNode:
     for cell in book.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = READ_BELOW.sub("", IN_NOTEBOOKS.sub("", REMOTE_PICTURE.sub(r"\1", cell.source)))  # a badge becomes its words
+            cell.source = READ_BELOW.sub(
+                "", IN_NOTEBOOKS.sub("", REMOTE_PICTURE.sub(r"\1", cell.source))
+            )  # a badge becomes its words
         else:
             prepare(cell)
         if cell is book.cells[0]:
             read = f"To change the code and do the exercises, {run}."
             lengths = LENGTHS.search(cell.source)  # one paragraph says both
-            cell.source = f"{cell.source}\n\n*{read}*" if not lengths else (
-                f"{cell.source[: lengths.end() - 1]} {read}*{cell.source[lengths.end() :]}"
+            cell.source = (
+                f"{cell.source}\n\n*{read}*"
+                if not lengths
+                else (f"{cell.source[: lengths.end() - 1]} {read}*{cell.source[lengths.end() :]}")
             )
     book.cells = cells
     for place, cell in enumerate(cells):
@@ -262,6 +267,12 @@ class Pages(TwoPages):
         if self.indexer is not None:
             self.indexer = Sections(self.env, "en", {}, "")
 
+    def dump_search_index(self) -> None:
+        """The index, and a script with how sections begin: a page in a folder cannot fetch what it found."""
+        super().dump_search_index()
+        found = json.dumps(self.indexer.beginnings, ensure_ascii=False).replace("<", "\\u003c")
+        Path(self.outdir, "_static", "beginnings.js").write_text(f"const BEGINNINGS = {found};\n", encoding="utf-8")
+
     def get_output_path(self, page_name: str, /) -> Path:
         return super().get_output_path("index" if page_name == self.config.root_doc else page_name)
 
@@ -273,14 +284,15 @@ def make_files(_: Sphinx, config: Config) -> None:
     """Puts pictures, and the scripts and weights of the controls to the static files."""
     files = {CARD: card().png(), CSS.name: CSS.read_bytes()}
     files[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
-    scripts = {"tfm": classic_script("tfm", all_scripts())}
-    scripts |= {path.stem: weights_script(path.stem, path.read_bytes()) for path in (SHIPPED, COPYING, PICTURES)}
+    weights = {path.stem: int8_weights(path) for path in (SHIPPED, COPYING, PICTURES)}
     try:
-        scripts[NAME] = weights_script(NAME, page_file())  # nothing of it is in the repository
+        weights[NAME] = page_file()  # nothing of it is in the repository
         files["NOTICE.txt"] = (START.parents[1] / "NOTICE").read_bytes()
     except CourseError as error:
         log.info("without a translator: %s", error)  # its control offers the recorded sentences
-    files |= {f"{name}.js": script.encode() for name, script in scripts.items()}
+    files["tfm.js"] = classic_script("tfm", all_scripts()).encode()
+    for name, checkpoint in weights.items():  # from a host a file, from a folder a script
+        files |= {f"{name}.bin": checkpoint, f"{name}.js": weights_script(name, checkpoint).encode()}
     for name, content in files.items():
         Path(config.pages_files, name).write_bytes(content)
 

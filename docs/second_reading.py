@@ -48,7 +48,9 @@ class TwoPages(StandaloneHTMLBuilder):
         for reference in env.tocs[second].findall(nodes.reference):
             reference["refuri"] = second
         entries, others = (toc[0][-1] for toc in (env.tocs[name], env.tocs[second]))
-        place = next(n for n, entry in enumerate(entries) if entry.next_node(nodes.reference)["anchorname"] == f"#{AFTER}")
+        place = next(
+            n for n, entry in enumerate(entries) if entry.next_node(nodes.reference)["anchorname"] == f"#{AFTER}"
+        )
         last, later = entries[place], entries[place + 1 :]
         entries[:], others[:] = entries[: place + 1], others[place + 1 :]
         for entry in later:
@@ -66,8 +68,13 @@ class TwoPages(StandaloneHTMLBuilder):
         top = doctree.next_node(nodes.section)
         title = nodes.title("", self.env.titles[name + ENDING].astext())
         back = nodes.reference("", self.env.titles[name].astext(), refid=top["ids"][0], internal=True)
-        said = nodes.paragraph("", "", nodes.Text("These sections deepen those of "), back, nodes.Text(
-            ". They can be read in any order, and no later lesson needs them."))
+        said = nodes.paragraph(
+            "",
+            "",
+            nodes.Text("These sections deepen those of "),
+            back,
+            nodes.Text(". They can be read in any order, and no later lesson needs them."),
+        )
         for page, children in ((name, first), (name + ENDING, [title, said, *second])):
             whole, section = doctree.copy(), top.copy()
             section.children, whole.children = [], []

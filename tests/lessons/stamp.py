@@ -16,18 +16,22 @@ BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 HERE = """\
 # @title Set-up: where the course is installed, this cell has nothing to do
+import os
 from importlib.util import find_spec
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores
 if find_spec("tfm_lib") is None:
     how = "Clone the course, run `make lab` in its folder, and open this lesson there."
     raise ModuleNotFoundError(f"tfm_lib is missing. {how}")
 """
 COLAB = """\
 # @title Set-up: where the course is installed, this cell has nothing to do
+import os
 import subprocess
 import sys
 from importlib import metadata, util
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores
 pip = [sys.executable, "-m", "pip"]
 if util.find_spec("tfm_lib") is None:
     print("Installing the course. To keep your work: File > Save a copy in Drive")

@@ -235,11 +235,14 @@ def commands(tmp_path, monkeypatch) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("address", ["", GITHUB])
-def test_the_setup_cell_does_nothing_where_the_course_is(tmp_path, commands, address):
+def test_the_setup_cell_installs_nothing_where_the_course_is(tmp_path, commands, monkeypatch, address):
     source = stamp.setup_source(address)
-    assert len(source.splitlines()) <= 18
+    assert len(source.splitlines()) <= 20
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
     exec(compile(source, "setup", "exec"), {})
     assert not list(tmp_path.iterdir()) and not commands
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 @pytest.mark.parametrize("here", [False, True])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from tfm_lib.commands.copies import as_file, learners_copy
-from tfm_lib.commands.options import PATIENT, expanded
+from tfm_lib.commands.options import expanded
 from tfm_lib.errors import CourseError, option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
@@ -112,7 +112,6 @@ def lab(
 
     from jupyterlab.labapp import LabApp
 
-    os.environ.setdefault(*PATIENT)
     learners = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = f"{learners}{os.pathsep}{SETTINGS}" if learners else str(SETTINGS)
     # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.
