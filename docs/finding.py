@@ -40,16 +40,15 @@ class Sections(IndexBuilder):
     def feed(self, docname: str, filename: str | Path, title: str, doctree: nodes.document) -> None:
         names = other_names()
         for section in doctree.findall(nodes.section):
-            if section["ids"][0].startswith("the-same-questions"):
-                continue  # a page with scripts hides them behind the quiz
-            name = f"{docname}#{section['ids'][0]}"
-            heading = section.next_node(nodes.title).astext()
+            name, heading = f"{docname}#{section['ids'][0]}", section.next_node(nodes.title).astext()
+            if heading.startswith("The same questions") or docname.endswith(ENDING) and heading == title:
+                continue  # a page with scripts hides them behind the quiz; or a title alone
             said = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
             self.beginnings[name] = shorten(said, LONGEST, placeholder=" …")
             super().feed(
                 name,
                 filename,
-                title if heading == title else f"{title}: {heading}",
+                title if heading == title else f"{title.removesuffix(': second reading')}: {heading}",
                 alone(section, names[Path(docname).name.removesuffix(ENDING), section.get("slug", "")]),
             )
             self._all_titles[name] = []  # what is in a title is found by its words

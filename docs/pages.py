@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from base64 import b64decode
+from copy import deepcopy
 from functools import cache
 from html import escape, unescape
 from importlib.metadata import distribution
@@ -93,11 +94,33 @@ def read_lesson(text: str) -> NotebookNode:
                 else (f"{cell.source[: lengths.end() - 1]} {read}*{cell.source[lengths.end() :]}")
             )
     book.cells = cells
+    first_look(cells)
     for place, cell in enumerate(cells):
         if "deeper=True" in cell.source:
             cells.insert(place + 1, new_markdown_cell(AGAIN))
             break
     return book
+
+
+def first_look(cells: list[NotebookNode]) -> None:
+    """Where a lesson shows nothing before its first section: its first control, or else its first picture, again."""
+    headed = [(n, one) for n, one in enumerate(cells) if one.source.startswith("## ")]
+    place = next((n for n, _ in headed), 0)
+    end = next((n for n, one in headed if one.source.startswith("## Second reading")), len(cells))
+    shown = [one for one in cells[:end] if one.cell_type == "code" and alt_texts(one)]
+    if not place or not shown or any(one is shown[0] for one in cells[:place]):
+        return
+    found = next((one for one in shown if one.id.startswith("control-")), shown[0])
+    heading = [one for n, one in headed if n < cells.index(found)][-1].source.split("\n")[0]
+    look = deepcopy(found)
+    look.id = f"first-{found.id}"
+    look.metadata["tags"] = ["remove-input"]
+    for output in look.outputs:
+        if "text/html" in output.get("data", {}):
+            html = output.data["text/html"]
+            output.data["text/html"] = html.replace(f'id="{found.id}"', f'id="{look.id}"')
+    said = f"*A first look, from the section “{heading.removeprefix('## ')}”:*"
+    cells[place:place] = [new_markdown_cell(said), look]
 
 
 def prepare(cell: NotebookNode) -> None:

@@ -150,6 +150,9 @@ def main() -> None:
             # What this starts, workers as well as terminals of JupyterLab, was not given them by make.
             sys.argv[2:], os.environ[BY_MAKE] = given_to_make(sys.argv[1]), ""
         run(*sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads, as head does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (CourseError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

@@ -53,17 +53,14 @@ ATTENTIONS = {"self_attention": "self-attention", "cross_attention": "cross-atte
 def machine() -> Live:
     """The newsroom's summarizer: tell it a story, watch it write, and switch a part of it off.
 
-    Its weights load when it is first touched; until then it shows a run that is stored with it.
+    A page fetches its weights when it is idle; until they are there it shows a run that is stored with it.
     """
     model, vocabulary = newsroom_model()
     record = load_record(RECORD)
     shipped = dict([weights_of(model, vocabulary), weights_of(*newsroom_model(copying=True))])
     plain, copying = shipped
     desk, story = desk_data(model.config.max_length), BREAKABLE
-    desk |= {
-        "stories": {"opening": story, **{k: v for k, v in desk["stories"].items() if k != "opening"}},
-        "story": story,
-    }
+    desk["stories"], desk["story"] = {"opening": story} | desk["stories"] | {"opening": story}, story
     measured = {row["off"]: row["exact"]["mean"] for row in record["rows"]}
     run, weights = _run(story)
     place = min(range(len(run["steps"])), key=lambda t: run["steps"][t]["p"])  # where there is most to choose
@@ -85,12 +82,8 @@ def machine() -> Live:
     best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])
     word = sentence("machine, word", place + 1, texts[place], ",", percent(step["p"]))
     looks = sentence("machine, looks", story_tokens(story)[best], f"{step['weights'][best]:.2f}")
-    figure = ribbons(
-        weights,
-        texts,
-        story_tokens(story),
-        caption=f"{sentence('machine', run['text'])}.{word}{looks}{fabrications(story, texts)}",
-    )
+    caption = f"{sentence('machine', run['text'])}.{word}{looks}{fabrications(story, texts)}"
+    figure = ribbons(weights, texts, story_tokens(story), caption=caption)
     return control("machine", data, figure, shipped, later=True)
 
 

@@ -61,6 +61,7 @@ function machine(root, data) {
       row(stranger), row(role, lessonLink(data.lessons.copy, "copying"))),
   ]);
   set(root, { class: "tfm-control tfm-machine" });
+  why.after(root.querySelector(".tfm-words")); // what a missing part does is said beside what was switched
 
   /** What the reader did; the model is there, or comes. */
   function turn(change) {
@@ -275,13 +276,14 @@ function ribbonSheet(area, vocabulary, most, press) {
     if (!drawn || drawn.run.steps[0].weights.length !== words.length) return;
     const { run, place, count } = drawn, from = made.getBoundingClientRect(), buttons = [...headline.children];
     const middle = ({ left, width }) => left + width / 2 - from.left;
-    const spots = words.map((word) => word.getBoundingClientRect()), seen = words.map(() => [0, "none"]);
+    const spots = words.map((word) => word.getBoundingClientRect());
+    const seen = words.map(() => [0, "transparent"]);
     lines.replaceChildren(...run.steps.slice(0, count).flatMap(({ weights }, t) => {
       const start = buttons[t].getBoundingClientRect(), x = middle(start), y = start.top - from.top;
       const ink = INKS[t % INKS.length];
       return weights.flatMap((weight, s) => {
         if (weight < 0.05) return [];
-        if (weight > seen[s][0] || t === place) seen[s] = [t === place ? 1 : weight, ink];
+        if (weight > Math.max(0.2, seen[s][0])) seen[s] = [weight, ink]; // a line under what was looked at most
         const end = middle(spots[s]), half = y / 2;
         const look = `stroke: ${ink}; stroke-width: ${9 * weight}; opacity: ${t === place ? 0.9 : 0.3}`;
         return [element("path", { d: `M${x} ${y}C${x} ${half} ${end} ${half} ${end} 2`, style: look })];
@@ -289,7 +291,7 @@ function ribbonSheet(area, vocabulary, most, press) {
     }));
     words.forEach((word, s) => {
       const weight = Math.round(100 * Math.min(1, run.steps[place].weights[s] ?? 0));
-      set(word, { style: `--weight: ${weight}%; --line: ${seen[s][1] === "none" ? "transparent" : seen[s][1]}` });
+      set(word, { style: `--weight: ${weight}%; --line: ${seen[s][1]}` });
     });
   }
 
