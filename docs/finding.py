@@ -41,7 +41,7 @@ class Sections(IndexBuilder):
         names = other_names()
         for section in doctree.findall(nodes.section):
             name, heading = f"{docname}#{section['ids'][0]}", section.next_node(nodes.title).astext()
-            if heading.startswith("The same questions") or docname.endswith(ENDING) and heading == title:
+            if heading.startswith("The same questions") or (docname.endswith(ENDING) and heading == title):
                 continue  # a page with scripts hides them behind the quiz; or a title alone
             said = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
             self.beginnings[name] = shorten(said, LONGEST, placeholder=" …")

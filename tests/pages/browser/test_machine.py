@@ -232,6 +232,7 @@ def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(root):
 
 
 def test_a_model_that_does_not_come_is_said(root):
+    root.page.wait_for_function("loading.newsroom")  # or what is fetched ahead would take this away
     root.page.evaluate("() => { (loading.newsroom = Promise.reject(Error('no such file'))).catch(() => 0); }")
     switch(root, "scaling")
     root.page.wait_for_function("document.querySelector('.tfm-waiting').textContent.includes('no such file')")
@@ -264,9 +265,11 @@ def test_the_first_page_writes_once_by_itself(browser):
 
 
 def test_ribbons_stay_in_their_lane_and_most_switches_break_the_first_story(root):
-    paper, lane = (root.locator(part).bounding_box() for part in (".tfm-paper", ".tfm-word-row"))
-    for box in [path.bounding_box() for path in root.locator("path").all()]:
-        assert paper["y"] + paper["height"] <= box["y"] + 9 and box["y"] + box["height"] <= lane["y"] + 9  # its width
+    paper, sheet, words = (root.locator(f".tfm-{part}").bounding_box() for part in ("paper", "headline", "word-row"))
+    assert paper["y"] + paper["height"] <= sheet["y"] + 1
+    for path in root.locator("path").all():
+        top, height = path.evaluate("path => [path.getBBox().y, path.getBBox().height]")
+        assert top >= 0 and sheet["y"] + top + height <= words["y"] + 2
     intact, broken = shown(root)["text"], 0
     for label, share in (("positions", "29.0 %"), ("scaling", "91.0 %"), ("residuals", "0 %"), ("a layer", "0 %")):
         assert root.locator(".tfm-shares label", has_text=label).locator("small").inner_text() == share
