@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # pages.py, and the course itself, which draws its map
 
-project = "The encoder-decoder Transformer, proven"
+project = "The encoder-decoder Transformer"
 html_title = project
 language = "en"
 extensions = ["myst_nb", "pages"]
@@ -24,7 +24,7 @@ exclude_patterns = [
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"  # with math, as in the lessons
 nb_custom_formats = {".ipynb": ["pages.read_lesson", {}]}
-myst_enable_extensions = ["dollarmath", "amsmath", "substitution"]
+myst_enable_extensions = ["dollarmath", "amsmath", "substitution", "attrs_inline"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
@@ -47,6 +47,7 @@ html_theme_options = {  # the colors of the controls: tfm_lib/show/js/control.cs
         "color-foreground-secondary": "#52606d",
         "color-foreground-muted": "#5d6a77",
         "color-background-secondary": "#f1f4f7",
+        "color-highlight-on-target": "#e6f0f9",
     },
     "dark_css_variables": {
         "color-brand-primary": "#a9d0ea",
@@ -57,6 +58,7 @@ html_theme_options = {  # the colors of the controls: tfm_lib/show/js/control.cs
         "color-foreground-muted": "#98a3af",
         "color-background-primary": "#171b20",
         "color-background-secondary": "#11151a",
+        "color-highlight-on-target": "#1c2a37",
     },
 }
 html_copy_source = False

@@ -7,12 +7,16 @@ import re
 from collections import defaultdict
 from copy import copy
 from pathlib import Path
+from textwrap import shorten
+from typing import Any
 
 from docutils import nodes
 from docutils.utils import new_document
+from second_reading import ENDING
 from sphinx.search import IndexBuilder
 
 GLOSSARY = Path(__file__).resolve().with_name("symbols.md")
+LONGEST = 220  # letters of a section's beginning
 ROW = re.compile(
     r"^\| (?P<term>[^|]+) \| (?P<others>[^|]+) \| .*\]\((?P<file>[^)]+)#(?P<anchor>[^)]+)\) \|$", re.MULTILINE
 )
@@ -27,18 +31,25 @@ def other_names() -> dict[tuple[str, str], str]:
 
 
 class Sections(IndexBuilder):
-    """Sphinx's index of words, fed with the sections of a page instead of the page."""
+    """Sphinx's index of words, fed with the sections of a page instead of the page; and how each of them begins."""
+
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        self.beginnings: dict[str, str] = {}
 
     def feed(self, docname: str, filename: str | Path, title: str, doctree: nodes.document) -> None:
         names = other_names()
         for section in doctree.findall(nodes.section):
-            name = f"{docname}#{section['ids'][0]}"
-            heading = section.next_node(nodes.title).astext()
+            name, heading = f"{docname}#{section['ids'][0]}", section.next_node(nodes.title).astext()
+            if heading.startswith("The same questions") or (docname.endswith(ENDING) and heading == title):
+                continue  # a page with scripts hides them behind the quiz; or a title alone
+            said = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
+            self.beginnings[name] = shorten(said, LONGEST, placeholder=" …")
             super().feed(
                 name,
                 filename,
-                title if heading == title else f"{title}: {heading}",
-                alone(section, names[Path(docname).name, section.get("slug", "")]),
+                title if heading == title else f"{title.removesuffix(': second reading')}: {heading}",
+                alone(section, names[Path(docname).name.removesuffix(ENDING), section.get("slug", "")]),
             )
             self._all_titles[name] = []  # what is in a title is found by its words
 

@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from base64 import b64decode
+from copy import deepcopy
 from functools import cache
 from html import escape, unescape
 from importlib.metadata import distribution
@@ -18,8 +19,8 @@ from fontTools import subset
 from math_core import LatexError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
+from second_reading import TwoPages
 from sphinx.application import Sphinx
-from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -31,11 +32,11 @@ from tfm_lib.errors import CourseError
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS, Lesson
 from tfm_lib.pretrained import COPYING, SHIPPED
 from tfm_lib.pretrained.pictures import SHIPPED as PICTURES
-from tfm_lib.show.drawings import ABOUT, architecture
-from tfm_lib.show.figure import MEANING
+from tfm_lib.show.drawings import architecture
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.scripts import CSS, all_scripts, classic_script, weights_script
 from tfm_lib.show.translator_control import NAME, page_file
+from tfm_lib.show.weights import int8_weights
 
 # The package is not imported: all that is wanted of it is a file. (The font is under the SIL Open Font License 1.1.)
 # Of its 1.5 MB the pages get the signs that they use.
@@ -44,7 +45,12 @@ REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
 LENGTHS = re.compile(r"^\*Reading: .*$", re.MULTILINE)  # of a lesson, under its title
+IN_NOTEBOOKS = re.compile(r'\s*<span class="cells">.*?</span>', re.DOTALL)  # what speaks of running cells
 TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
+VERSIONS = re.compile(r"platform\.python_version|metadata import version")  # in the cell that prints them
+READ_BELOW = re.compile(r" (?:Or|You can also) read (?:them|the questions) below,? and unfold the answers\.")
+AGAIN = "### The same questions of the second reading, to read"  # which are hidden where the quiz is
+OPENING = "Know this already? Three questions"
 CARD, MACHINE = "architecture.png", "machine.png"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
@@ -74,30 +80,66 @@ def read_lesson(text: str) -> NotebookNode:
     for cell in book.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            cell.source = REMOTE_PICTURE.sub(r"\1", cell.source)  # a badge becomes its words
+            cell.source = READ_BELOW.sub(
+                "", IN_NOTEBOOKS.sub("", REMOTE_PICTURE.sub(r"\1", cell.source))
+            )  # a badge becomes its words
         else:
             prepare(cell)
         if cell is book.cells[0]:
-            to_read, rest = aside(f"This page is to read. To change the code and do the exercises, {run}."), ""
-            if lengths := LENGTHS.search(cell.source):  # what follows may speak of running cells
-                cell.source, rest = cell.source[: lengths.end()], cell.source[lengths.end() :].strip()
-            cells += [to_read, new_markdown_cell(rest)] if rest else [to_read]
+            read = f"To change the code and do the exercises, {run}."
+            lengths = LENGTHS.search(cell.source)  # one paragraph says both
+            cell.source = (
+                f"{cell.source}\n\n*{read}*"
+                if not lengths
+                else (f"{cell.source[: lengths.end() - 1]} {read}*{cell.source[lengths.end() :]}")
+            )
     book.cells = cells
+    first_look(cells)
+    for place, cell in enumerate(cells):
+        if "deeper=True" in cell.source:
+            cells.insert(place + 1, new_markdown_cell(AGAIN))
+            break
     return book
 
 
-def aside(text: str) -> NotebookNode:
-    """What the page says beside the lesson, which does not say it."""
-    return new_markdown_cell(f"*{text}*", metadata={"tags": ["aside"]})
+def first_look(cells: list[NotebookNode]) -> None:
+    """Where a lesson shows nothing before its first section: its first control, or else its first picture, again."""
+    headed = [(n, one) for n, one in enumerate(cells) if one.source.startswith("## ")]
+    place = next((n for n, _ in headed), 0)
+    end = next((n for n, one in headed if one.source.startswith("## Second reading")), len(cells))
+    shown = [one for one in cells[:end] if one.cell_type == "code" and alt_texts(one)]
+    if not place or not shown or any(one is shown[0] for one in cells[:place]):
+        return
+    found = next((one for one in shown if one.id.startswith("control-")), shown[0])
+    heading = [one for n, one in headed if n < cells.index(found)][-1].source.split("\n")[0]
+    look = deepcopy(found)
+    look.id = f"first-{found.id}"
+    look.metadata["tags"] = ["remove-input"]
+    for output in look.outputs:
+        if "text/html" in output.get("data", {}):
+            html = output.data["text/html"]
+            output.data["text/html"] = html.replace(f'id="{found.id}"', f'id="{look.id}"')
+    said = f"*A first look, from the section “{heading.removeprefix('## ')}”:*"
+    cells[place:place] = [new_markdown_cell(said), look]
 
 
 def prepare(cell: NotebookNode) -> None:
-    """Tells MyST-NB what to fold: code under a title, that of a quiz, and outputs to guess; and a picture's words."""
+    """Tells MyST-NB what to leave out and to fold, and the words of a picture.
+
+    The set-up, the versions and the code of a quiz are for notebooks. Code under a title is folded, and so are the
+    opening questions and outputs to guess.
+    """
     about, tags = {}, cell.metadata.get("tags", [])
-    titled = TITLE.match(cell.source)
-    if cell.id == "setup" or titled or "tfm_lib.ask.quiz" in cell.source:
-        kind = "set-up" if cell.id == "setup" else titled[1].lower() if titled else "quiz"
+    if cell.id == "setup" or VERSIONS.search(cell.source):
+        tags = [*tags, "remove-cell"]
+    elif "tfm_lib.ask.quiz" in cell.source:
+        tags = [*tags, "remove-input"]
+        if "opening=True" in cell.source:
+            tags.append("hide-output")
+            about |= {"code_prompt_show": OPENING, "code_prompt_hide": OPENING}
+    elif titled := TITLE.match(cell.source):
         tags = [*tags, "hide-input"]
+        kind = titled[1].lower()
         about |= {"code_prompt_show": f"Show the code: {kind}", "code_prompt_hide": f"Hide the code: {kind}"}
         cell.source = TITLE.sub("", cell.source)
     if "guess" in tags:
@@ -163,9 +205,8 @@ def map_box(lesson: Lesson) -> str:
     """A lesson on the map: what it asks, and which lessons it builds on."""
     question = escape(" ".join(lesson.question.split()))
     needs = f"<small>builds on {' and '.join(lesson.builds_on)}</small>" if lesson.builds_on else ""
-    name = f"<strong>{lesson.number} {escape(lesson.short)}</strong>"
-    look = f'style="--about: {MEANING[ABOUT[lesson.color]].color}" href="notebooks/{lesson.name}.html"'
-    return f"<li><a {look}>{name} <span>{question}</span> {needs}</a></li>"
+    name = f"<strong>{lesson.number} · {escape(lesson.title)}</strong>"
+    return f'<li><a href="notebooks/{lesson.name}.html">{name} <span>{question}</span> {needs}</a></li>'
 
 
 class Machine(SphinxDirective):
@@ -194,10 +235,18 @@ CODE = re.compile(r"(<pre>(?:<span></span>)?)(.*?)(</pre>)", re.DOTALL)
 
 
 def in_lines(code: re.Match[str]) -> str:
-    """Highlighted code with each of its lines in a span; Pygments ends its own spans with the line."""
-    return (
-        code[1] + "".join(f'<span class="line">{line}</span>' for line in code[2].splitlines(keepends=True)) + code[3]
-    )
+    """Highlighted code with each of its lines in a span, which knows how far it is indented.
+
+    Pygments ends its own spans with the line.
+    """
+    return code[1] + "".join(map(in_line, code[2].splitlines(keepends=True))) + code[3]
+
+
+def in_line(line: str) -> str:
+    words = TAG.sub("", line)
+    indent = len(words) - len(words.lstrip(" "))
+    look = f' style="--in: {indent}"' if indent else ""
+    return f'<span class="line"{look}>{line}</span>'
 
 
 class Writer(HTML5Translator):
@@ -231,7 +280,7 @@ class Writer(HTML5Translator):
             self.body[-1], self.context[-1] = self.body[-1].replace("<th", "<td", 1), "</td>\n"
 
 
-class Pages(StandaloneHTMLBuilder):
+class Pages(TwoPages):
     """Ordinary pages, except that the first one, docs/index.md, stands at the top, where visitors arrive."""
 
     default_translator_class = Writer
@@ -240,6 +289,12 @@ class Pages(StandaloneHTMLBuilder):
         super().prepare_writing(docnames)
         if self.indexer is not None:
             self.indexer = Sections(self.env, "en", {}, "")
+
+    def dump_search_index(self) -> None:
+        """The index, and a script with how sections begin: a page in a folder cannot fetch what it found."""
+        super().dump_search_index()
+        found = json.dumps(self.indexer.beginnings, ensure_ascii=False).replace("<", "\\u003c")
+        Path(self.outdir, "_static", "beginnings.js").write_text(f"const BEGINNINGS = {found};\n", encoding="utf-8")
 
     def get_output_path(self, page_name: str, /) -> Path:
         return super().get_output_path("index" if page_name == self.config.root_doc else page_name)
@@ -252,14 +307,15 @@ def make_files(_: Sphinx, config: Config) -> None:
     """Puts pictures, and the scripts and weights of the controls to the static files."""
     files = {CARD: card().png(), CSS.name: CSS.read_bytes()}
     files[MACHINE] = b64decode(stored_machine()[1].data["image/png"])
-    scripts = {"tfm": classic_script("tfm", all_scripts())}
-    scripts |= {path.stem: weights_script(path.stem, path.read_bytes()) for path in (SHIPPED, COPYING, PICTURES)}
+    weights = {path.stem: int8_weights(path) for path in (SHIPPED, COPYING, PICTURES)}
     try:
-        scripts[NAME] = weights_script(NAME, page_file())  # nothing of it is in the repository
+        weights[NAME] = page_file()  # nothing of it is in the repository
         files["NOTICE.txt"] = (START.parents[1] / "NOTICE").read_bytes()
     except CourseError as error:
         log.info("without a translator: %s", error)  # its control offers the recorded sentences
-    files |= {f"{name}.js": script.encode() for name, script in scripts.items()}
+    files["tfm.js"] = classic_script("tfm", all_scripts()).encode()
+    for name, checkpoint in weights.items():  # from a host a file, from a folder a script
+        files |= {f"{name}.bin": checkpoint, f"{name}.js": weights_script(name, checkpoint).encode()}
     for name, content in files.items():
         Path(config.pages_files, name).write_bytes(content)
 

@@ -1,28 +1,50 @@
-// The controls of a page come to life, those that read a model when they come near, or are touched: its weights
-// are a script of 2.7 MB.
+// The controls of a page come to life, those that read a model when they come near, or are touched. The models are
+// files of about 1 MB.
+document.documentElement.dataset.live = ""; // quizzes can be answered
 const FOLDER = document.currentScript.src; // weights lie beside this script
 const loading = {};
 
-/** The checkpoint of that name: fetched as a script, since a page in a folder can fetch nothing else. */
+/** The checkpoint of that name, once for all controls of the page; if it did not come, the next touch tries again. */
 function weightsOf(name) {
-  return (loading[name] ??= new Promise((resolve, reject) => {
+  loading[name] ??= bytesOf(name).then(tfm.loadCheckpoint);
+  loading[name].catch(() => delete loading[name]);
+  return loading[name];
+}
+
+/** From a host the file itself; a page in a folder can read nothing but scripts. */
+async function bytesOf(name) {
+  if (location.protocol === "file:") return bytesOfScript(name);
+  const answer = await fetch(new URL(`${name}.bin`, FOLDER));
+  if (!answer.ok) throw new Error(`${answer.url} answers ${answer.status}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+function bytesOfScript(name) {
+  return new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = new URL(`${name}.js`, FOLDER);
-    script.onload = () => resolve(tfm.loadCheckpoint(tfm.fromBase64(globalThis[name])));
-    script.onerror = () => {
-      delete loading[name]; // the next touch tries again
-      reject(new Error(`${script.src} cannot be read`));
-    };
+    script.onload = () => resolve(tfm.fromBase64(globalThis[name]));
+    script.onerror = () => reject(new Error(`${script.src} cannot be read`));
     document.head.append(script);
-  }));
+  });
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  const roots = [...document.querySelectorAll(".tfm-control")];
+  const ahead = roots.flatMap((root) => {
+    const { data } = JSON.parse(root.querySelector("script").textContent);
+    return Object.keys(data.size ?? {}).slice(0, 1); // the first model of a control that says how large it is
+  });
   const near = new IntersectionObserver((entries) => {
     for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
       near.unobserve(target);
       tfm.onPage(tfm, target, weightsOf);
     }
   }, { rootMargin: "200px" });
-  document.querySelectorAll(".tfm-control").forEach((root) => near.observe(root));
+  roots.forEach((root) => near.observe(root));
+  addEventListener("load", () => {
+    if (navigator.connection?.saveData) return; // a reader who saves data waits after the first touch
+    const idle = globalThis.requestIdleCallback ?? setTimeout;
+    idle(() => ahead.forEach((name) => weightsOf(name).catch(() => null)));
+  });
 });

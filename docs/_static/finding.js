@@ -1,21 +1,35 @@
-// Search finds sections: the index knows them as page#section. The best of them are shown.
+// Search finds sections: the index knows them as page#section. The best of them are shown, with how they begin.
 const MOST = 30;
 const inPages = Search.performTermsSearch;
+const ONE = "Search finished, found one page matching the search query.";
+const NONE = "Your search did not match any documents. Please make sure that all words are spelled correctly and that " +
+  "you've selected enough categories.";
+DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; // which fetches whole pages
 
-Search.performTermsSearch = (...terms) => {
-  const found = inPages(...terms).sort((a, b) => b[4] - a[4]).slice(0, MOST);
-  return found.map(([name, title, , ...rest]) => {
+Search.performTermsSearch = (words, ...more) => {
+  const found = inPages(words, ...more).sort((a, b) => b[4] - a[4]);
+  const many = found.length > MOST ? `In ${found.length} sections, of which these fit best:` : "In ${resultCount} sections:";
+  const none = `In no section, neither as a word nor as a part of one.${[...words].length > 1 ? " Fewer words find more." : ""}`;
+  Documentation.addTranslations({
+    locale: "en", plural_expr: "n == 1 ? 0 : 1", messages: { [ONE]: ["In one section:", many], [NONE]: none },
+  });
+  return found.slice(0, MOST).map(([name, title, , ...rest]) => {
     const [page, section] = name.split("#");
     return [page, title, `#${section}`, ...rest];
   });
 };
 
-Documentation.addTranslations({
-  locale: "en",
-  plural_expr: "n == 1 ? 0 : 1",
-  messages: {
-    "Search finished, found one page matching the search query.": ["In one section:", "In ${resultCount} sections:"],
-    "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.":
-      "In no section, neither as a word nor as a part of one. Fewer words find more.",
-  },
-});
+/** Under a section that was found stands how it begins. */
+function begin(item) {
+  const link = item.querySelector("a"), [page, section] = link.getAttribute("href").split("#");
+  const name = `${page === "index.html" ? "docs/index" : page.replace(/\.html$/, "")}#${section}`;
+  const said = document.createElement("p");
+  said.className = "context";
+  said.textContent = BEGINNINGS[name] ?? "";
+  item.append(said);
+}
+
+new MutationObserver((changes) => {
+  const added = changes.flatMap(({ addedNodes }) => [...addedNodes]);
+  added.filter((node) => node.matches?.("#search-results li")).forEach(begin);
+}).observe(document.documentElement, { childList: true, subtree: true });

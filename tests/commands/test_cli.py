@@ -243,7 +243,23 @@ def test_a_command_of_a_clone_runs_its_module(ran, words, module):
     assert alone == (course.ALONE if words.startswith("bench") else dict.fromkeys(course.ALONE, "mine"))
 
 
-# --- how a command ends
+# --- how a command begins and ends
+
+
+def test_commands_have_threads_wait_and_end_quietly_when_nobody_reads_on(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "mine")
+    monkeypatch.setattr(sys, "argv", ["tfm"])
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)
+    monkeypatch.setattr(cli, "run", lambda *arguments: None)
+    main()
+    assert os.environ["OMP_WAIT_POLICY"] == "mine"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    main()
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    code = "from tfm_lib.commands import cli; cli.run = lambda *_: print('line\\n' * 100_000); cli.main()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        ran.stdout.close()
+        assert ran.wait(HUNG) == 0 and ran.stderr.read() == b""
 
 
 def test_a_bug_shows_its_traceback_and_a_check_of_ours_one_line(monkeypatch):

@@ -57,7 +57,8 @@ def test_every_lesson_and_every_text_of_docs_becomes_a_page_once_in_the_contents
     wanted = [*LESSONS, *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]
     wanted.append(ROOT / "benchmarks/training_on_toy_summaries/newsroom.md")
     assert len(LESSONS) >= 8 and {path.relative_to(ROOT).with_suffix("").as_posix() for path in wanted} <= names
-    blocks = (ROOT / "docs/index.md").read_text(encoding="utf-8").split("```{toctree}\n")[1:]
+    files = [ROOT / "docs" / name for name in ("index.md", "measured.md")]
+    blocks = [block for file in files for block in file.read_text(encoding="utf-8").split("```{toctree}\n")[1:]]
     entries = [line for block in blocks for line in block.split("```")[0].splitlines() if line and line[0] != ":"]
     patterns = [entry.removeprefix("/") if entry[0] == "/" else f"docs/{entry}" for entry in entries]
     held = {name: [p for p in patterns if fnmatch(name, p)] for name in names - {conf()["root_doc"]}}
@@ -76,29 +77,58 @@ def picture(alt: str | None) -> nbformat.NotebookNode:
 
 
 def test_machinery_and_outputs_to_guess_are_folded_and_nothing_else():
-    _, _, *cells = lesson(
+    _, *cells = lesson(
         new_code_cell("# @title Set-up: nothing to do\nimport sys", id=SETUP_ID),
-        new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention")', metadata={"tags": ["kept"]}),
+        new_code_cell('from tfm_lib.ask.quiz import quiz\n\nquiz("01_attention", opening=True)'),
+        new_code_cell('quiz("01_attention", deeper=True)  # by tfm_lib.ask.quiz', metadata={"tags": ["kept"]}),
         new_code_cell("# @title Drawing\nfigure"),
         new_code_cell("print(1)", metadata={"tags": ["guess"]}),
+        new_code_cell("from importlib.metadata import version"),
         new_code_cell("print(1)"),
     )
-    tags = [["hide-input"], ["kept", "hide-input"], ["hide-input"], ["guess", "hide-output"], []]
+    assert cells.pop(3).source.startswith("### The same questions")
+    quizzes = [["remove-input", "hide-output"], ["kept", "remove-input"]]
+    tags = [["remove-cell"], *quizzes, ["hide-input"], ["guess", "hide-output"], ["remove-cell"], []]
     assert [cell.metadata["tags"] for cell in cells] == tags
     prompts = [cell.metadata["mystnb"].get("code_prompt_show") for cell in cells]
-    folded = [f"Show the code: {kind}" for kind in ("set-up", "quiz", "drawing")]
-    assert prompts == [*folded, "What do you expect? Open to see the {type}", None]
-    assert [cell.source for cell in cells][::2] == ["import sys", "figure", "print(1)"]
+    opening, drawing = "Know this already? Three questions", "Show the code: drawing"
+    assert prompts == [None, opening, None, drawing, "What do you expect? Open to see the {type}", None, None]
+    assert [cell.source for cell in cells][3::3] == ["figure", "print(1)"]
+
+
+def test_a_lesson_that_begins_with_text_shows_its_first_control_twice_and_one_that_has_a_picture_nothing_twice():
+    def code(name: str, alt: str) -> nbformat.NotebookNode:
+        return new_code_cell("shown", id=name, outputs=[picture(alt)])
+
+    one, two = new_markdown_cell("## 1 One"), new_markdown_cell("## 2 Two")
+    later = new_markdown_cell("## Second reading"), code("control-later", "later")
+    title, said, look, *rest = lesson(one, code("it", "a picture"), two, code("control-it", "a control"), *later)
+    assert title.source.startswith("# Title") and said.source == "*A first look, from the section “2 Two”:*"
+    assert (look.id, look.metadata["tags"]) == ("first-control-it", ["remove-input"])
+    assert look.outputs == rest[3].outputs and len(rest) == 6
+    assert lesson(one, code("it", "a picture"), *later)[2].id == "first-it"
+    assert len(lesson(code("where", "here"), one, code("it", "a picture"))) == 4
+
+
+def test_what_speaks_of_cells_is_not_on_a_page_nor_that_questions_are_below():
+    text = (
+        'Read.\n\n<span class="cells">Run the cells\nby a key.</span> Look. Choose one. Or read them below, and unfold '
+    )
+    assert lesson(new_markdown_cell(f"{text}the answers."))[1].source == "Read. Look. Choose one."
 
 
 def test_a_page_says_what_cannot_be_done_on_it_and_fetches_no_picture_from_the_web():
-    how = "[run the lesson](../docs/index.md#run-the-lessons)"
-    assert lesson()[1].source == f"*This page is to read. To change the code and do the exercises, {how}.*"
+    how = "To change the code and do the exercises, [run the lesson](../docs/index.md#run-the-lessons)"
+    assert lesson()[0].source == f"# Title\n\n*{how}.*"
+    assert (
+        lesson(title="# Title\n\n*Reading: a minute.*\n\nMore")[0].source
+        == f"# Title\n\n*Reading: a minute. {how}.*\n\nMore"
+    )
     text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
-    title, head = lesson(title=text)
-    assert title.source == f"# Title\n\n[Open in Colab]({colab}) ![here](../docs/a.png)"
-    assert f"{how} on your machine, or [in Colab]({colab})" in head.source
+    [title] = lesson(title=text)
+    assert title.source.startswith(f"# Title\n\n[Open in Colab]({colab}) ![here](../docs/a.png)")
+    assert title.source.endswith(f"{how} on your machine, or [in Colab]({colab}).*")
 
 
 def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
@@ -141,7 +171,7 @@ def test_every_control_is_known_by_the_name_of_its_cell():
 
 @pytest.mark.parametrize("alts", [[None], [""], ["one", "two"]])
 def test_a_picture_carries_its_words_and_one_without_or_with_the_wrong_ones_is_refused(alts):
-    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[2]
+    cell = lesson(new_code_cell("fig", outputs=[new_output("stream", text="x"), picture("Weights sum to 1.")]))[1]
     assert cell.metadata["mystnb"] == {"image": {"alt": "Weights sum to 1."}}
     with pytest.raises(ValueError, match=r"cell fig shows pictures with the alt texts .*wanted one picture"):
         lesson(new_code_cell("fig", id="fig", outputs=[picture(alt) for alt in alts]))

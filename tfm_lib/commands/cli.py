@@ -20,6 +20,8 @@ from tfm_lib.commands.train import train
 from tfm_lib.commands.write import write
 from tfm_lib.errors import BY_MAKE, CourseError
 
+# Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
+PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
 UsageError: Any = typer.BadParameter.__bases__[0]  # it has no public name that every version of typer knows
 
 
@@ -141,12 +143,16 @@ def main() -> None:
     """Run one command; wrong input, Ctrl-C and SIGTERM end in one line, and only a bug in a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # into a file, Windows writes an alphabet that lacks many signs
+    os.environ.setdefault(*PATIENT)  # before torch loads; kernels and workers take it over
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what stops a job on a server acts like Ctrl-C
     try:
         if os.environ.get(BY_MAKE) and len(sys.argv) == 2:
             # What this starts, workers as well as terminals of JupyterLab, was not given them by make.
             sys.argv[2:], os.environ[BY_MAKE] = given_to_make(sys.argv[1]), ""
         run(*sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads, as head does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (CourseError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

@@ -113,7 +113,6 @@ def lab(
     with brought_by("lessons", "the lab"):
         from jupyterlab.labapp import LabApp
 
-    os.environ.setdefault(*PATIENT)
     learners = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = f"{learners}{os.pathsep}{SETTINGS}" if learners else str(SETTINGS)
     # The whole course is served, since lessons link to its files; a folder elsewhere is served alone.

@@ -8,8 +8,6 @@ from typing import Annotated
 
 from typer import BadParameter, Option
 
-# Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
-PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
 USUAL = ("article", "summary")  # fields of a file
 
 

@@ -1,6 +1,5 @@
 """`train`: from the options of the command to a run in its folder."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from tfm_lib.commands.options import PATIENT, Fields, Seed, expanded, integer, names, positive
+from tfm_lib.commands.options import Fields, Seed, expanded, integer, names, positive
 from tfm_lib.errors import CourseError, option
 
 Name = Annotated[Literal["ten_pairs", "newsroom"] | None, Option(help="to learn without a file; or else ten_pairs")]
@@ -50,7 +49,6 @@ def train(
             "a published model goes on with pairs of yours, by its own lengths, and does not copy: give "
             f"{option('data', 'FILE')} beside {option('model', model)}, and no {option('copy')} or {option('length')}"
         )
-    os.environ.setdefault(*PATIENT)
     from tfm_lib.commands import runs, tasks, tuning
     from tfm_lib.learning.team import works_together
 

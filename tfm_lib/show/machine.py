@@ -8,13 +8,13 @@ from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.data.batches import shifted
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.model import Transformer
-from tfm_lib.pretrained import newsroom_model
+from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
 from tfm_lib.show.newsdesk import desk_data, fabrications, story_tokens, token_texts
 from tfm_lib.show.ribbons import ribbons
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
-from tfm_lib.show.weights import weights_of
+from tfm_lib.show.weights import int8_weights, weights_of
 from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import record_attention
@@ -23,6 +23,11 @@ RECORD = "benchmarks/start_here/broken_machine.json"
 NOBODY = (
     "Burglar Ottilie Zwack broke into a shop in Ulm on Friday and left with six bicycles. The police found the door "
     "wide open."
+)
+# Of the test set. Each single part but the causal mask is missed in it.
+BREAKABLE = (
+    "Builder Emma Virtanen welcomed the first guests to seven new inns on Saturday. People in Lima had waited for them "
+    "for years."
 )
 PARTS = ("positions", "causal", "scaling", "residuals")  # what is switched off everywhere at once
 # What can be switched off: on its knob, in a sentence, its lesson, and what it was there for.
@@ -48,14 +53,15 @@ ATTENTIONS = {"self_attention": "self-attention", "cross_attention": "cross-atte
 def machine() -> Live:
     """The newsroom's summarizer: tell it a story, watch it write, and switch a part of it off.
 
-    Its weights load when it is first touched; until then it shows a run that is stored with it.
+    A page fetches its weights when it is idle; until they are there it shows a run that is stored with it.
     """
     model, vocabulary = newsroom_model()
     record = load_record(RECORD)
     shipped = dict([weights_of(model, vocabulary), weights_of(*newsroom_model(copying=True))])
     plain, copying = shipped
-    desk = desk_data(model.config.max_length)
-    story = desk["story"]
+    desk, story = desk_data(model.config.max_length), BREAKABLE
+    desk["stories"], desk["story"] = {"opening": story} | desk["stories"] | {"opening": story}, story
+    measured = {row["off"]: row["exact"]["mean"] for row in record["rows"]}
     run, weights = _run(story)
     place = min(range(len(run["steps"])), key=lambda t: run["steps"][t]["p"])  # where there is most to choose
     step, texts = run["steps"][place], run["texts"]
@@ -66,8 +72,9 @@ def machine() -> Live:
         "place": place,
         "models": [[plain, "plain"], [copying, "copying"]],
         "name": NOBODY,
-        "parts": _parts(),
-        "measured": {row["off"]: row["exact"]["mean"] for row in record["rows"]},
+        "parts": _parts(measured),
+        "measured": measured,
+        "size": {file.stem: round(len(int8_weights(file)) / 1e6, 1) for file in (SHIPPED, COPYING)},  # on pages
         "count": record["draws"] * record["stories"],
         "lessons": {"read": FILES["07"], "write": FILES["08"], "copy": FILES["11"]},
         "run": run,
@@ -75,12 +82,8 @@ def machine() -> Live:
     best = max(range(len(step["weights"])), key=lambda s: step["weights"][s])
     word = sentence("machine, word", place + 1, texts[place], ",", percent(step["p"]))
     looks = sentence("machine, looks", story_tokens(story)[best], f"{step['weights'][best]:.2f}")
-    figure = ribbons(
-        weights,
-        texts,
-        story_tokens(story),
-        caption=f"{sentence('machine', run['text'])}.{word}{looks}{fabrications(story, texts)}",
-    )
+    caption = f"{sentence('machine', run['text'])}.{word}{looks}{fabrications(story, texts)}"
+    figure = ribbons(weights, texts, story_tokens(story), caption=caption)
     return control("machine", data, figure, shipped, later=True)
 
 
@@ -108,12 +111,12 @@ def _rounded(numbers: torch.Tensor) -> list[float]:
     return [round(number, 5) for number in numbers.tolist()]
 
 
-def _parts() -> list[dict[str, Any]]:
-    """What can be switched off, with the names that `breaking` in js/model.js knows."""
+def _parts(measured: dict[str, float]) -> list[dict[str, Any]]:
+    """What can be switched off, by the names that `breaking` in js/model.js knows, first what is missed most."""
     model, _ = newsroom_model()
     names = {kind: [[kind, ""]] for kind in ("", *PARTS)}
-    names["layer"] = [[name, _called(name)] for name in layer_names(model)]
-    alone_first = sorted(head_names(model), key=lambda name: name.endswith("attention"))
+    names["layer"] = [[name, _called(name)] for name in sorted(layer_names(model), key=measured.__getitem__)]
+    alone_first = sorted(head_names(model), key=lambda name: (name.endswith("attention"), measured[name]))
     names["head"] = [[name, _called(name)] for name in alone_first]
     return [
         {"kind": kind, "label": label, "says": says, "lesson": FILES[lesson], "why": why, "names": names[kind]}

@@ -7,6 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import load_checkpoint, save_checkpoint
@@ -41,6 +43,23 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
         path = Path(folder, "own.safetensors")
         save_checkpoint(path, deepcopy(model).half(), vocabulary)
         return "own", path.read_bytes()
+
+
+def int8_weights(file: Path) -> bytes:
+    """A shipped checkpoint for pages, of half the bytes: each row of a matrix counts in int8, in steps of its own.
+
+    A matrix (rows, columns) becomes two tensors: its counts, and under its name with ".steps" the steps (rows,).
+    """
+    with safe_open(file, "pt") as checkpoint:
+        names = checkpoint.keys()  # what is opened is no dict
+        tensors = {name: checkpoint.get_tensor(name) for name in names}
+        about = checkpoint.metadata()
+    for name, weight in [*tensors.items()]:
+        if name.startswith("model.") and weight.dim() == 2:
+            steps = weight.float().abs().amax(1).clamp(min=1e-12) / 127  # (rows,)
+            tensors[name] = (weight / steps[:, None]).round().to(torch.int8)
+            tensors[f"{name}.steps"] = steps
+    return save(tensors, about)
 
 
 def model_control(name: str, data: dict[str, Any], figure: Figure, model: Transformer, vocabulary: Vocabulary) -> Live:

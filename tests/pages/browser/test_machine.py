@@ -1,4 +1,4 @@
-"""The machine of the first page in the browser is that of torch, whole and broken; and its weights wait for a touch."""
+"""The machine of the first page in the browser is that of torch, whole and broken; and it waits in words."""
 
 from pathlib import Path
 
@@ -18,12 +18,16 @@ from tests.pages.browser.reader import (
     words,
 )
 from tests.pages.browser.test_site import SITE
-from tests.show.controls import LAPTOP, PHONE, TAMPA
+from tests.show.controls import PHONE, TAMPA
+from tests.show.test_weights import read_int8
+from tfm_lib.data.batches import shifted
 from tfm_lib.data.newsroom import make_newsroom
-from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.machine import NOBODY, PARTS, layer_names, machine
+from tfm_lib.pretrained import SHIPPED, newsroom_model
+from tfm_lib.show.machine import BREAKABLE, NOBODY, PARTS, layer_names, machine
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
+from tfm_lib.show.weights import int8_weights
 from tfm_lib.writing.beam import beam_search
+from tfm_lib.writing.decoding import greedy
 from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import copied_from, record_attention
 
@@ -37,8 +41,7 @@ HEADS = (
 )
 EVERY = ("", *PARTS, *layer_names(newsroom_model()[0]), *HEADS)
 READY = "number => document.querySelector('.tfm-control').shown.steps"
-# In one go: the model may have come before a second question reaches the page.
-TOUCH = "box => { box.click(); return box.closest('.tfm-control').querySelector('.tfm-words').innerText; }"
+SLOW = "() => { loading.newsroom = new Promise(() => 0); }"  # the model does not come
 # What the machine writes without a part, every probability of each step (T, V), and the weights (T, S).
 BREAK = """async ([story, off]) => {
     loaded ??= await weightsOf("newsroom");
@@ -57,6 +60,11 @@ def root(show):
 def wait(root) -> dict:
     root.page.wait_for_function(READY)
     return shown(root)
+
+
+def switch(root, name: str) -> None:
+    """Switches a part off."""
+    root.locator(".tfm-shares label", has_text=name).locator("input").check(force=True)
 
 
 def write(root, text: str) -> dict:
@@ -98,25 +106,52 @@ def test_each_breakage_writes_and_weighs_as_in_torch(root):
             near(found["weights"], weights, 1e-3, about)
 
 
-def test_nothing_is_loaded_before_the_first_touch_and_one_model_after_it(root):
-    asked: list[str] = []
-    root.page.on("request", lambda request: asked.append(Path(request.url).name))
-    assert root.page.locator("script[src*=newsroom]").count() == 0
-    stored = shown(root)
-    assert stored["text"].startswith("fire destroys 19")
+def test_one_model_is_fetched_ahead_and_the_other_when_it_is_asked_for(root):
+    models, stored = root.page.locator("script[src*=newsroom]"), shown(root)
+    assert stored["text"].startswith("lima gets 7")
     assert root.locator("path").count() > 10, "its ribbons"
-    assert "on its way" in root.get_by_label("positions", exact=True).evaluate(TOUCH)
+    root.page.wait_for_function("loading.newsroom")
+    assert models.count() == 1
+    switch(root, "positions")
     wait(root)
-    assert asked == ["newsroom.js"]
+    assert models.count() == 1
     pick(root, "copying")
     wait(root)
-    assert asked == ["newsroom.js", "newsroom_copying.js"]
+    assert models.count() == 2
     root.page.evaluate("globalThis.loaded = undefined")
     found = root.page.evaluate(BREAK, [stored["story"], ""])
     assert found["tokens"] == stored["tokens"], "the stored run is what it computes"
     for probs, weights, step in zip(found["probs"], found["weights"], stored["steps"], strict=True):
         near([probs[token] for token in step["best"]], torch.tensor(step["probs"]))
         near(weights, torch.tensor(step["weights"]))
+
+
+def test_while_a_model_comes_nothing_of_another_story_stands_there(root):
+    root.page.evaluate(SLOW)
+    type_story(root, TAMPA)
+    assert root.locator(".tfm-waiting").inner_text() == "The model is loading: 1.1 MB, once."
+    assert root.locator(".tfm-word-row button:visible, path").count() == 0
+    assert not root.locator(".tfm-bars").inner_text().strip() and words(root) == "" and "texts" not in shown(root)
+    type_story(root, BREAKABLE)  # whose answer is stored
+    assert wait(root)["text"].startswith("lima gets 7") and root.locator(".tfm-waiting").inner_text() == ""
+
+
+@torch.inference_mode()
+def test_a_page_computes_as_torch_does_with_the_same_int8_weights(browser):
+    whole, vocabulary = newsroom_model()
+    model = read_int8(int8_weights(SHIPPED), whole)
+    assert (SITE / "_static/newsroom.bin").read_bytes() == int8_weights(SHIPPED)
+    assert (SITE / "_static/newsroom.bin").stat().st_size < 1_100_000
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto((SITE / "index.html").as_uri())
+        page.evaluate("globalThis.loaded = undefined")
+        for story in STORIES:
+            src = torch.tensor([vocabulary.encode(story)])
+            tokens = greedy(model, src, MOST_TOKENS)
+            found = page.evaluate(BREAK, [story, ""])
+            assert found["tokens"] == tokens[0].tolist()
+            near(found["probs"], model(src, shifted(tokens, model.config.start_id))[0].softmax(-1), 1e-4, story)
 
 
 def test_another_word_goes_on_from_there_and_beams_are_those_of_torch(root):
@@ -173,7 +208,7 @@ def test_a_story_is_whole_and_its_marks_lie_under_its_words(show, viewport):
 
 def test_what_a_missing_part_changed_is_marked(root):
     intact = wait(root)["texts"]
-    pick(root, "residuals")
+    switch(root, "residuals")
     broken = wait(root)
     texts = broken["texts"]
     kinds = root.locator(".tfm-word-row button:visible").evaluate_all("all => all.map(word => word.dataset.kind)")
@@ -197,9 +232,11 @@ def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(root):
 
 
 def test_a_model_that_does_not_come_is_said(root):
+    root.page.wait_for_function("loading.newsroom")  # or what is fetched ahead would take this away
     root.page.evaluate("() => { (loading.newsroom = Promise.reject(Error('no such file'))).catch(() => 0); }")
-    pick(root, "scaling")
-    root.page.wait_for_function("document.querySelector('.tfm-words').textContent.includes('no such file')")
+    switch(root, "scaling")
+    root.page.wait_for_function("document.querySelector('.tfm-waiting').textContent.includes('no such file')")
+    assert root.locator(".tfm-word-row button:visible, path").count() == 0
 
 
 @on_both_screens
@@ -208,9 +245,34 @@ def test_on_the_first_page_it_is_on_one_screen(browser, viewport):
         page = context.new_page()
         page.goto((SITE / "index.html").as_uri())
         page.wait_for_function("document.querySelector('.tfm-machine')?.shown")
-        last = ".tfm-words" if viewport is LAPTOP else "button:text-is('write it')"
-        for part in ("textarea", ".tfm-word-row", "button:text-is('write it')", last):
+        assert page.locator(".start").is_visible()
+        for part in ("textarea", ".tfm-word-row", "button:text-is('write it')", ".tfm-shares", ".tfm-why"):
             box = page.locator(f".tfm-machine {part}").bounding_box()
             assert box["y"] + box["height"] <= viewport["height"], part
         links = page.locator(".tfm-machine a").evaluate_all("links => links.map(link => link.href)")
         assert len(links) == 4 and all(Path(link.removeprefix("file://")).is_file() for link in links)
+
+
+def test_the_first_page_writes_once_by_itself(browser):
+    with browser.new_context(reduced_motion="no-preference") as context:
+        page = context.new_page()
+        page.goto((SITE / "index.html").as_uri())
+        tokens, root = page.locator(".tfm-word-row button:visible"), page.locator(".tfm-machine")
+        root.and_(page.locator("[data-writing]")).wait_for()
+        assert tokens.count() < 9 and not page.locator(".tfm-words").is_visible()
+        root.and_(page.locator(":not([data-writing])")).wait_for()
+        assert tokens.count() == 9 and words(root).startswith("It writes “lima gets 7")
+
+
+def test_ribbons_stay_in_their_lane_and_most_switches_break_the_first_story(root):
+    paper, sheet, words = (root.locator(f".tfm-{part}").bounding_box() for part in ("paper", "headline", "word-row"))
+    assert paper["y"] + paper["height"] <= sheet["y"] + 1
+    for path in root.locator("path").all():
+        top, height = path.evaluate("path => [path.getBBox().y, path.getBBox().height]")
+        assert top >= 0 and sheet["y"] + top + height <= words["y"] + 2
+    intact, broken = shown(root)["text"], 0
+    for label, share in (("positions", "29.0 %"), ("scaling", "91.0 %"), ("residuals", "0 %"), ("a layer", "0 %")):
+        assert root.locator(".tfm-shares label", has_text=label).locator("small").inner_text() == share
+        switch(root, label)
+        broken += wait(root)["text"] != intact
+    assert broken == 4

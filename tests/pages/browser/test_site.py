@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.browser
 SITE = ROOT / "site"
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = [f"notebooks/{path.stem}.html" for path in LESSONS]  # their addresses, from the first page
+SECOND = {page: page.replace(".html", "_second_reading.html") for page in PAGES}
+BOTH = [page for pair in SECOND.items() for page in pair if "10_scale_" not in page]  # 10 has no second reading
 CODE_COLUMNS = 88  # of a line of code in a lesson
 DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
 on_desktop_and_phone = pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -130,7 +133,11 @@ def test_links_lead_somewhere(pages):
 def test_a_lesson_holds_each_picture_with_its_words():
     for lesson, page in zip(LESSONS, PAGES, strict=True):
         words = [o["metadata"]["image/png"]["alt"] for o in outputs(lesson) if "image/png" in o.get("data", {})]
-        assert alts(SITE / page) == ["", *words], page  # the sign is beside its name
+        found = Counter(alt for one in BOTH if one in (page, SECOND[page]) for alt in alts(SITE / one) if alt)
+        again = found - Counter(words)  # a first look
+        assert found - again == Counter(words) and again.total() == (
+            page[10:12] in "06 07 10 11 12 13 14 15 16 17 18"
+        ), page
     _, machine = alts(SITE / "index.html")
     assert machine.startswith("It writes “")
 
@@ -145,6 +152,35 @@ def test_a_link_from_elsewhere_shows_what_it_leads_to(pages):
         if page.name != "search.html":
             assert len(card["og:description"]) > 20 and card["og:description"] == card["description"]
     assert cards[SITE / PAGES[1]]["og:title"] == "01 · Attention"
+    assert cards[SITE / SECOND[PAGES[1]]]["og:title"] == "01 · Attention: second reading"
+
+
+def test_the_second_reading_is_a_page_of_its_own_linked_both_ways():
+    for page in PAGES:
+        first, second = parsed(SITE / page), SITE / SECOND[page]
+        assert second.is_file() == (SECOND[page] in BOTH)
+        if not second.is_file():
+            continue
+        sections = {
+            one["id"] for one in parsed(second).select("article section section[id^=deeper-]") if "deeper-" in one["id"]
+        }
+        assert sections and not first.select("section[id^=deeper-]")
+        contents = {link["href"].split("#")[1] for link in first.select(f".toc-tree a[href^='{second.name}#']")}
+        said = {link["href"].split("#")[1] for link in first.select(f"#second-reading a[href^='{second.name}#']")}
+        assert sections <= contents and sections <= said, page
+        assert parsed(second).select(f"article > section > p a[href^='{Path(page).name}#']"), page
+
+
+def test_a_lesson_shows_itself_at_once(tab):
+    """Its picture or control, and what it is about, before the reader scrolls."""
+    page = tab({"width": 1440, "height": 900})
+    for name in walk(page):
+        tops = page.evaluate("""() => [...document.querySelectorAll("article :is(img, .tfm-control)")]
+            .filter(e => e.checkVisibility() && !e.closest("details")).map(e => e.getBoundingClientRect().top)""")
+        assert min(top for top in tops if top > 0) < 750, name
+        assert (
+            page.locator("summary", has_text="Know this already? Three questions").first.bounding_box()["y"] < 1500
+        ), name
 
 
 # Colors take axe-core most of its time: on each page the words of twenty pieces of code are colored, not of all.
@@ -175,12 +211,12 @@ def test_nothing_keeps_people_from_reading(pages, tab, viewport, scheme):
 
 def test_hints_and_what_is_to_be_guessed_open_with_a_click_and_claims_are_not_seen(tab):
     page, folded, guessed = tab(), 0, 0
-    for _ in walk(page):
+    for _ in walk(page, BOTH):
         assert page.locator("article details[open]").count() == 0
         folded += page.locator("article details").count()
         text = page.locator("article").inner_text()
         assert "claim: " not in text.replace("look for claim", "") and "<!--" not in text
-        for guess in page.locator("details.below-input").all():
+        for guess in page.locator("details.below-input", has_not_text="Know this already?").all():
             guessed += 1
             assert guess.locator("summary p.collapsed").inner_text() == "What do you expect? Open to see the output"
             assert not guess.locator(".cell_output").is_visible()
@@ -195,30 +231,43 @@ def test_hints_and_what_is_to_be_guessed_open_with_a_click_and_claims_are_not_se
 
 def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_answered(tab):
     page = lesson_tab(tab)
-    for code, least in (("find_spec", 1), ("tfm_lib.ask.quiz", 2), ("show.drawings", 1)):
-        cells = page.locator(".cell", has_text=code).all()
-        assert len(cells) >= least and not any(cell.locator(".cell_input").is_visible() for cell in cells)
+    assert not {"find_spec", "tfm_lib.ask.quiz", "platform.python_version"} & {*page.content().split()}
+    cells = page.locator(".cell", has_text="show.drawings").all()
+    assert cells and not any(cell.locator(".cell_input").is_visible() for cell in cells)
     for picture in page.locator(".cell_output:has(img)").all():
         words = picture.locator("p.caption").text_content()  # also where what is to be guessed is folded
         assert words == picture.locator("img").get_attribute("alt")
-    opening = page.locator(".cell_output", has_text="Read or skip?")
+    opening = page.locator(".cell_output", has=page.locator("#quiz-opening"))
+    fold = page.locator("summary", has_text="Know this already? Three questions")
+    assert not opening.is_visible()
+    fold.click()
     assert opening.locator("legend").count() == 3 and opening.locator("li:visible").count() == 0
     opening.locator("button").first.click()
     for number, score in ((1, "1 of 3 answered."), (2, "0 of 3 answered.")):  # each quiz has answers of its own
         page.goto(PAGES[number])
+        fold.click()
         assert opening.get_by_role("status").inner_text() == score
+    assert (
+        page.locator("#questions button").count() > 8
+        and not page.locator("[id^=the-same-questions]").first.is_visible()
+    )
 
 
 def test_without_scripts_the_opening_questions_are_read(browser, host):
     with browser.new_context(java_script_enabled=False, base_url=host) as context:
         page = context.new_page()
         page.goto(PAGES[1])
+        page.locator("summary", has_text="Know this already?").click()
         asked = page.locator(".cell_output", has_text="Read or skip?").locator("li:visible").all_inner_texts()
+        assert (
+            page.locator("[id^=the-same-questions]").first.is_visible() and page.locator(".knob:visible").count() == 0
+        )
         assert len(asked) == 3 and all(text.endswith("?") for text in asked)
 
 
 def come_to_life(page) -> list:
     """The controls of a page, each of them scrolled to, as a reader does, and running."""
+    page.evaluate("document.querySelectorAll('details').forEach(folded => folded.open = true)")
     roots = page.locator(".tfm-control").all()
     for root in roots:
         root.scroll_into_view_if_needed()
@@ -228,16 +277,17 @@ def come_to_life(page) -> list:
 
 @on_desktop_and_phone
 def test_controls_run_in_place_of_their_pictures(tab, viewport):
-    page = tab(viewport)
-    for lesson, path in zip(LESSONS, walk(page), strict=True):
+    page, count = tab(viewport), 0
+    for path in walk(page, BOTH):
         roots = come_to_life(page)
-        assert len(roots) == sum(ON_PAGES in output.get("data", {}) for output in outputs(lesson)), path
+        count += len([root for root in roots if not root.get_attribute("id").startswith("first-")])
         for root in roots:
             assert page.locator(".cell_output", has=root).locator("img:visible").count() == 0
             before = root.evaluate(STATE)
             turn(root, root.locator(":is(input, textarea, button:enabled, [role=button]):visible").first)
             assert root.evaluate(STATE) != before, path
         assert not is_wider_than(page, viewport), path
+    assert count == sum(ON_PAGES in output.get("data", {}) for lesson in LESSONS for output in outputs(lesson))
 
 
 @on_desktop_and_phone
@@ -266,9 +316,12 @@ def test_search_finds_sections(tab, host):
     assert any(link.startswith("notebooks/04_positional_encoding.html") for link in found)
     assert 1 < len({*found}) == len(found) <= 30
     assert all(place in places(SITE / path) for path, _, place in (link.partition("#") for link in found))
-    assert page.locator(".search-summary").inner_text() == f"In {len(found)} sections:"
+    all_of = int(page.locator(".search-summary").inner_text().split()[1])
+    assert page.locator(".search-summary").inner_text() == f"In {all_of} sections, of which these fit best:"
+    assert len(found) == 30 < all_of
     found = search(page, "label smoothing")
-    assert found[0] == "notebooks/07_training_on_toy_summaries.html#deeper-label-smoothing"
+    assert found[0] == "notebooks/07_training_on_toy_summaries_second_reading.html#deeper-label-smoothing"
+    assert page.locator(".search-summary").inner_text() == f"In {len(found)} sections:"
     first = page.locator("#search-results li").first
     assert first.locator("a").inner_text() == "07 · Training on toy summaries: Deeper: label smoothing"
     first.locator("p", has_text="label smoothing").wait_for()  # the text of the section
@@ -276,7 +329,10 @@ def test_search_finds_sections(tab, host):
     assert page.url.startswith(f"{host}{found[0].split('#')[0]}") and page.url.endswith("#deeper-label-smoothing")
     assert "notebooks/04_positional_encoding.html#rotary-positions" in search(page, "RoPE")
     assert any(link.startswith("notebooks/11_real_text.html") for link in search(page, "BPE"))  # in the glossary only
-    assert search(page, "zzyzx") == [] and page.locator(".search-summary").inner_text().startswith("In no section")
+    for words, section in (("perplexity", "07_"), ("overfitting", "07_"), ("KV cache", "09_")):
+        assert any(link.startswith(f"notebooks/{section}") for link in search(page, words)), words
+    assert search(page, "zzyzx") == []
+    assert page.locator(".search-summary").inner_text() == "In no section, neither as a word nor as a part of one."
 
 
 def test_pages_can_be_read_turned_and_searched_from_a_folder(browser):
@@ -286,7 +342,9 @@ def test_pages_can_be_read_turned_and_searched_from_a_folder(browser):
         page.goto((SITE / PAGES[8]).as_uri())
         assert page.locator("article img").first.evaluate("picture => picture.complete && picture.naturalWidth > 0")
         assert come_to_life(page)  # with its model
+        page.on("pageerror", lambda error: asked.append(f"error: {error}"))
         assert any(link.startswith("notebooks/04_positional_encoding.html") for link in search(page))
+        assert len(page.locator("#search-results li p").first.inner_text()) > 40  # how a section begins
         assert len(asked) > 5 and [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
@@ -296,8 +354,12 @@ def test_light_and_dark_by_the_system_and_by_hand(tab):
     assert dark.evaluate(lightness) < 100 < 700 < light.evaluate(lightness)
     light.locator("button.theme-toggle").locator("visible=true").click()
     assert light.evaluate(lightness) == dark.evaluate(lightness)
-    filters = {page.locator("article img").first.evaluate("e => getComputedStyle(e).filter") for page in (light, dark)}
-    assert filters == {"none"}, "pictures keep the contrast that tests/show/test_plots.py measures"
+    looks = (
+        "all => all.map(e => [/dark|pale|light|white|black|bright/.test(e.alt), getComputedStyle(e).filter !== 'none'])"
+    )
+    for page in (lesson_tab(tab), dark):
+        found = page.locator(".cell_output img").evaluate_all(looks)
+        assert len(found) > 5 and all(turned == (page is dark and not speaks) for speaks, turned in found)
 
 
 def test_formulas_are_drawn_in_the_font_that_comes_along_cut_to_the_signs_that_are_used(tab):

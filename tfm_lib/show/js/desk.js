@@ -71,12 +71,17 @@ function tokenTexts(vocabulary, ids, words) {
   return ids.map((id) => vocabulary.decode([id], words) || vocabulary.pieces[id]);
 }
 
-/** A sentence on the names, days and numbers of a summary that are not in its story; empty where all are. */
-function notInStory({ kinds, digits }, story, summary) {
+/** Names, days and numbers that a summary may have: `made(word)`, whether it is one of these and not in the story. */
+function factsOf({ kinds, digits }, story) {
   const inStory = new Set(storyTokens(asWritten(story)).flatMap((word) => [word, digits[word]]));
   const names = storyTokens(asWritten(kinds.flatMap(({ words }) => words).join(" ")));
   const facts = new Set([...names, ...Object.values(digits)]);
-  const made = [...new Set(summary.filter((word) => facts.has(word) && !inStory.has(word)))];
+  return { made: (word) => facts.has(word) && !inStory.has(word) };
+}
+
+/** A sentence on the names, days and numbers of a summary that are not in its story; empty where all are. */
+function notInStory(data, story, summary) {
+  const made = [...new Set(summary.filter(factsOf(data, story).made))];
   return made.length ? sentence("not in story", quotedList(made)) : "";
 }
 

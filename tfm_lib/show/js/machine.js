@@ -23,13 +23,13 @@ function machine(root, data) {
     else if (root.shown) show();
   }, "The plain model");
   const sheet = ribbonSheet(desk.area, plainVocabulary(data.pieces), data.most, (place) => turn({ place }));
-  const [choose, ...rest] = desk.knobs, typed = rest.splice(-2, 1)[0];
+  const [choose, ...rest] = desk.knobs, [typed, note] = rest.splice(-2);
 
   const title = element("span"), bars = probabilityBars(data.choices);
-  const writing = button("write it", () => {
+  const writing = set(button("write it", () => {
     turn({ chosen: [], seed: state.seed + 1 });
     play();
-  });
+  }), { class: "tfm-button tfm-primary" });
   const warmth = slider("temperature", [0, 0.5, 1, 1.5, 2], 0, (temperature) => turn({ temperature, chosen: [] }),
     (value) => (value ? String(value) : "0: the likeliest"));
   const width = choice("beams", [1, 2, 4], 1, (beams) => turn({ beams, chosen: [] }));
@@ -39,6 +39,7 @@ function machine(root, data) {
     set(which, { hidden: partOf(kind).names.length < 2 });
     turn({ kind, off: partOf(kind).names[0][0], chosen: [] });
   });
+  const shares = shareBars(taken, parts.map(({ names }) => measured[names[0][0]]));
   const which = menu("which", partOf("").names, "", (off) => turn({ off, chosen: [] }));
   set(which, { hidden: true });
   const stranger = button("a name that nobody has", () => {
@@ -48,18 +49,19 @@ function machine(root, data) {
   });
   const role = choice("model", models, models[0][0], (model) => turn({ model, chosen: [] }));
   const why = element("p", { class: "tfm-why" }), row = (...knobs) => element("div", { class: "tfm-knobs" }, ...knobs);
-  const heading = (text, ...more) => element("div", { class: "tfm-title tfm-wide" }, text, ...more);
-  const part = (...children) => element("div", { class: "tfm-panel" }, ...children);
+  const part = (kind, ...children) => element("div", { class: `tfm-panel ${kind}` }, ...children);
+  const heading = (text, ...more) => element("div", { class: "tfm-title" }, text, ...more);
 
-  const say = layOut(root, "A machine that writes headlines", [
-    heading("1 It reads a story", lessonLink(data.lessons.read, "how it learned to")), choose, ...rest,
-  ], [
-    element("div", { class: "tfm-wide" }, typed, sheet.made),
-    part(heading("2 It writes", lessonLink(data.lessons.write, "how it chooses")),
-      row(writing, width, warmth), title, bars),
-    part(heading("3 Break it"), row(taken, which), why, row(stranger, role, lessonLink(data.lessons.copy, "copying"))),
+  const say = layOut(root, "A machine that writes headlines", [writing, choose], [
+    element("div", { class: "tfm-wide" }, typed, sheet.made, note),
+    part("tfm-wide", heading(`Break it: the bar is how many of ${data.count} headlines are then right`), taken,
+      row(which), why),
+    part("", heading("How it chooses", lessonLink(data.lessons.write)), row(width, warmth), title, bars),
+    part("", heading("Change the story", lessonLink(data.lessons.read, "how it learned to read")), row(...rest),
+      row(stranger), row(role, lessonLink(data.lessons.copy, "copying"))),
   ]);
   set(root, { class: "tfm-control tfm-machine" });
+  why.after(root.querySelector(".tfm-words")); // what a missing part does is said beside what was switched
 
   /** What the reader did; the model is there, or comes. */
   function turn(change) {
@@ -67,20 +69,31 @@ function machine(root, data) {
     Object.assign(state, change);
     set(warmth.querySelector("input"), { disabled: state.beams > 1 });
     const number = ++asked, names = [...new Set([models[0][0], state.model])];
-    if (known.has(keyOf(state))) show();
-    else if (!names.every((name) => shipped[name])) say("The model is on its way: 2.7 MB, once.", { ...state, number });
+    if (names.every((name) => shipped[name]) || known.has(keyOf(state))) show();
+    if (names.every((name) => shipped[name])) return;
+    const size = sum(names.filter((name) => !shipped[name]).map((name) => data.size[name])).toFixed(1);
+    if (!known.has(keyOf(state))) wait(`The model is loading: ${size} MB, once.`, number);
     Promise.all(names.map(async (name) => (shipped[name] ??= await load(name)))).then(
       () => number === asked && !playing && show(),
-      (error) => number === asked && say(`The model did not come: ${error.message}. What stands here is older.`,
-        { ...state, number }));
-    if (names.every((name) => shipped[name])) show();
+      (error) => number === asked && wait(
+        `The model could not be loaded: ${error.message}. Without it nothing new can be written; press “write it” to try ` +
+          "again.", number));
+  }
+
+  /** What was written of something else goes; in its place stands what the reader waits for. */
+  function wait(message, number) {
+    set(root, { "data-waiting": true });
+    sheet.wait(message);
+    bars.show([]);
+    set(title, { text: "" });
+    say("", { ...state, number, waiting: message });
   }
 
   /** Write the headline before the reader's eyes, once the model is there. */
   function play() {
     if (calm.matches) return;
     const goOn = () => {
-      if (!shipped[state.model]) return;
+      if (!shipped[state.model] && !known.has(keyOf(state))) return;
       state.place = written;
       written += 1;
       if (written >= runOf(state).texts.length) stop();
@@ -88,12 +101,14 @@ function machine(root, data) {
     };
     written = 0;
     playing = setInterval(goOn, 350);
+    set(root, { "data-writing": true });
     goOn();
   }
 
   function stop() {
     clearInterval(playing);
     [playing, written] = [null, Infinity];
+    set(root, { "data-writing": null });
   }
 
   function keyOf({ story, model, chosen, temperature, beams, off, seed }) {
@@ -109,6 +124,7 @@ function machine(root, data) {
 
   function show() {
     const run = runOf(state), { texts, steps } = run;
+    set(root, { "data-waiting": null });
     state.place = Math.min(state.place, texts.length - 1);
     const { place, off, kind } = state, step = steps[place], part = partOf(kind);
     set(title, { text: `word ${place + 1}: the likeliest; press one to have it written` });
@@ -119,7 +135,9 @@ function machine(root, data) {
     const whole = off && shipped[state.model] ? runOf({ ...state, off: "", kind: "" }) : run;
     const often = (words, text) => words.filter((word) => word === text).length;
     const other = texts.map((text, t) => often(texts.slice(0, t + 1), text) > often(whole.texts, text));
-    sheet.show(run, place, Math.min(written, texts.length), other);
+    const facts = factsOf(data, state.story), invented = texts.map((text) => facts.made(text));
+    sheet.show(run, place, Math.min(written, texts.length), other, invented);
+    shares.show(parts.findIndex((one) => one.kind === kind), measured[off]);
     const called = part.names.length > 1 ? part.names.find(([name]) => name === off)[1] : "";
     why.replaceChildren(part.why, lessonLink(part.lesson));
     if (playing) return; // it says so once, at the end
@@ -149,6 +167,23 @@ function machine(root, data) {
   known.set(keyOf(state), data.run);
   desk.begin();
   show();
+  play(); // what stands there is written once before the reader's eyes
+}
+
+/** Under each choice the share of headlines that are right without it, as a bar: `show(place, share)` changes one. */
+function shareBars(made, shares) {
+  const rows = [...made.querySelectorAll("label span")].map((label) => {
+    const number = element("small");
+    label.append(number);
+    return { label, number };
+  });
+  set(made, { class: "tfm-knob tfm-choice tfm-shares" });
+  const show = (place, share) => {
+    set(rows[place].label, { style: `--share: ${100 * share}%` });
+    set(rows[place].number, { text: percent(share) });
+  };
+  shares.forEach((share, place) => show(place, share));
+  return { show };
 }
 
 /** The words of a model that copies nothing. */
@@ -203,8 +238,10 @@ function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams,
 const INKS = ["blue", "vermilion", "green", "purple", "olive", "teal", "crimson"].map((ink) => `var(--tfm-${ink})`);
 
 /**
- * A story to type in, and a headline of `most` words below it, with ribbons between them: `show(run, place, count,
- * other)` draws the first so many words, with another ground those that the whole model does not write. area: the field
+ * A story to type in, and a headline of `most` words below it, with ribbons between them in a lane of their own: they
+ * end under the words at which the model looked, which have a line in their color. `show(run, place, count, other,
+ * invented)` draws the first so many words, with another ground those that the whole model does not write, and with a
+ * wavy line names and numbers that the story does not have; `wait(message)` puts words in their place. area: the field
  * of the story, under which lie its words, to be found by the ribbons.
  */
 function ribbonSheet(area, vocabulary, most, press) {
@@ -213,7 +250,8 @@ function ribbonSheet(area, vocabulary, most, press) {
   const headline = wordRow("headline", most, press);
   area.replaceWith(paper);
   paper.append(under, area);
-  const made = element("div", { class: "tfm-headline" }, headline);
+  const waiting = element("p", { class: "tfm-waiting", role: "status" });
+  const made = element("div", { class: "tfm-headline" }, headline, waiting);
   set(lines, { "aria-hidden": "true" });
   made.append(lines);
   let drawn = null, words = [];
@@ -239,30 +277,44 @@ function ribbonSheet(area, vocabulary, most, press) {
     const { run, place, count } = drawn, from = made.getBoundingClientRect(), buttons = [...headline.children];
     const middle = ({ left, width }) => left + width / 2 - from.left;
     const spots = words.map((word) => word.getBoundingClientRect());
+    const seen = words.map(() => [0, "transparent"]);
     lines.replaceChildren(...run.steps.slice(0, count).flatMap(({ weights }, t) => {
       const start = buttons[t].getBoundingClientRect(), x = middle(start), y = start.top - from.top;
+      const ink = INKS[t % INKS.length];
       return weights.flatMap((weight, s) => {
         if (weight < 0.05) return [];
-        const end = middle(spots[s]), high = spots[s].bottom - from.top, half = (y + high) / 2;
-        const look = `stroke: ${INKS[t % INKS.length]}; stroke-width: ${9 * weight}; opacity: ${t === place ? 0.8 : 0.3}`;
-        return [element("path", { d: `M${x} ${y}C${x} ${half} ${end} ${half} ${end} ${high}`, style: look })];
+        if (weight > Math.max(0.2, seen[s][0])) seen[s] = [weight, ink]; // a line under what was looked at most
+        const end = middle(spots[s]), half = y / 2;
+        const look = `stroke: ${ink}; stroke-width: ${9 * weight}; opacity: ${t === place ? 0.9 : 0.3}`;
+        return [element("path", { d: `M${x} ${y}C${x} ${half} ${end} ${half} ${end} 2`, style: look })];
       });
     }));
+    words.forEach((word, s) => {
+      const weight = Math.round(100 * Math.min(1, run.steps[place].weights[s] ?? 0));
+      set(word, { style: `--weight: ${weight}%; --line: ${seen[s][1]}` });
+    });
   }
 
-  made.show = (run, place, count, other) => {
+  made.show = (run, place, count, other, invented) => {
     drawn = { run, place, count };
     lay();
+    set(waiting, { text: "" });
     headline.show(run.texts.slice(0, count).map((text, t) => ({
       text, kind: t === place ? "chosen" : other[t] ? "other" : run.steps[t].copied ? "copied" : null,
-      style: `border-bottom-color: ${INKS[t % INKS.length]}`, title: text === "[eos]" ? "the end of the headline" : null,
+      style: `border-bottom-color: ${INKS[t % INKS.length]}${invented[t] ? "; text-decoration: underline wavy" : ""}`,
+      title: text === "[eos]" ? "the end of the headline" : invented[t] ? "not in the story" : null,
     })));
-    words.forEach((word, s) =>
-      set(word, { style: `--weight: ${Math.round(100 * Math.min(1, run.steps[place].weights[s] ?? 0))}%` }));
     draw();
+  };
+  made.wait = (message) => {
+    drawn = null;
+    headline.show([]);
+    lines.replaceChildren();
+    words.forEach((word) => set(word, { style: null }));
+    set(waiting, { text: message });
   };
   area.addEventListener("input", lay);
   new ResizeObserver(draw).observe(made);
   new ResizeObserver(draw).observe(paper);
-  return { made, show: made.show };
+  return { made, show: made.show, wait: made.wait };
 }

@@ -362,13 +362,13 @@ function fromHalves(halves) {
   return new Float32Array(bits.buffer).map((number) => number * 2 ** 112);
 }
 
-/** By their type in a file, bytes to Float32Array; rounded to int8, they count steps. */
+/** By their type in a file, bytes to Float32Array; rounded to int8, they count steps, of the matrix or of each row. */
 const NUMBERS = {
   F16: (bytes) => fromHalves(new Uint16Array(bytes)),
   F32: (bytes) => new Float32Array(bytes),
   I32: (bytes) => new Int32Array(bytes),
   I16: (bytes) => new Int16Array(bytes),
-  I8: (bytes, step) => new Float32Array(new Int8Array(bytes)).map((count) => count * step),
+  I8: (bytes, step = 1) => new Float32Array(new Int8Array(bytes)).map((count) => count * step),
 };
 
 /** The tensors of a safetensors file whose names begin with `name`. */
@@ -398,7 +398,10 @@ class Tensors {
   rows(name) {
     const [length] = this.header[`model.${this.name}.${name}`].shape, values = this.vector(name);
     const width = values.length / length; // of bytes with two numbers, the shape has half
-    return Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width));
+    const rows = Array.from({ length }, (_, i) => values.subarray(i * width, (i + 1) * width));
+    if (!this.has(`${name}.steps`)) return rows;
+    const steps = this.vector(`${name}.steps`);
+    return rows.map((row, i) => row.map((count) => count * steps[i]));
   }
 }
 
