@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from tfm_lib.commands.copies import as_file, learners_copy
-from tfm_lib.commands.options import PATIENT, expanded
+from tfm_lib.commands.options import expanded
 from tfm_lib.errors import CourseError, brought_by, option
 from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, PACKAGE, course_file
