@@ -152,7 +152,9 @@ def classify(eye: VisionTransformer, head: nn.Module, seed: int, steps: int) -> 
         pictures, right = test_pictures(group)
         with torch.no_grad():
             named = head(eye(pictures)[:, 0]).argmax(-1).tolist()
-        results[name] = round(fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True)), 4)
+        results[name] = round(
+            fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True)), 4
+        )
     return results
 
 

@@ -30,9 +30,7 @@ class Layout(NamedTuple):
     height: float
     tall: float  # of a box
     boxes: dict[str, tuple[float, float, float]]  # by the box's name: left edge, width, bottom
-    frames: list[
-        tuple[float, float, float, float, float, str]
-    ]  # left, width, bottom, height; x of its name
+    frames: list[tuple[float, float, float, float, float, str]]  # left, width, bottom, height; x of its name
     streams: list[Line]
     arrows: list[Line]  # between the streams and the sub-layers
     memory: list[Line]  # arrows to every cross-attention
