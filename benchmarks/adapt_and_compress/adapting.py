@@ -92,10 +92,10 @@ def adapted(name: str, seed: int, rate: float | None = None) -> dict[str, Any]:
     begin = time.process_time()
     train(model, encode_pairs(pairs, vocabulary, 72, 16), recipe, progress=False)
     seconds = time.process_time() - begin
-    kept = {name: p.detach().half().contiguous() for name, p in model.named_parameters() if p.requires_grad}
+    trained = {name: p.detach().half().contiguous() for name, p in model.named_parameters() if p.requires_grad}
     found = {
-        "trained": sum(p.numel() for p in kept.values()),
-        "bytes": len(save(kept)),
+        "trained": sum(p.numel() for p in trained.values()),
+        "bytes": len(save(trained)),
         "cpu_seconds": round(seconds, 1),
     }
     new = LESSON.make_shows(0 if rate is None else 100, STORIES, test=True)

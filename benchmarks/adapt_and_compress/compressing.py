@@ -61,8 +61,8 @@ def quantized(test: Test) -> list[dict[str, Any]]:
             model, steps = newsroom_model()[0], 0
             for weight in matrices(model):
                 size = {"tensor": weight.numel(), "row": weight.shape[1], "group": GROUP}[per]
-                whole, step = LESSON.to_grid(weight, bits, size)
-                weight.copy_((whole * step).view_as(weight))
+                levels, step = LESSON.to_grid(weight, bits, size)
+                weight.copy_((levels * step).view_as(weight))
                 steps += len(step)
             count = sum(p.numel() for p in matrices(model))
             others = sum(p.numel() for p in model.parameters()) - count

@@ -126,7 +126,8 @@ def seconds(rounds: int = 5) -> list[dict]:
         calls = {name: lambda layer=layer, x=x: layer(x).sum().backward() for name, layer in layers.items()}
         times = take_turns(calls, rounds, repeats=max(1, 2**16 // (n * d)))
         ratios = {
-            name: [own / least for own, least in zip(times[name], times["recurrence"], strict=True)] for name in calls
+            name: [duration / least for duration, least in zip(times[name], times["recurrence"], strict=True)]
+            for name in calls
         }
         rows.append({"n": n, "d": d, **{name: sorted(of)[len(of) // 2] for name, of in ratios.items()}})
         rows[-1]["spread"] = {name: [min(of), max(of)] for name, of in ratios.items()}

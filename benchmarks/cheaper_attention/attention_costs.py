@@ -223,7 +223,8 @@ def costs(lesson: SimpleNamespace, lengths: dict[int, int]) -> dict[str, dict]:
             kernel = CAUSAL if ways[name].exact == CAUSAL else FULL
             row = rows.setdefault(name, {"beside": kernel, "ratio": [], "ms": [], "MiB": [], "million FLOPs": []})
             ratios = [
-                median(own / its for own, its in zip(seconds[name], seconds[kernel], strict=True)) for seconds in turns
+                median(time / base for time, base in zip(seconds[name], seconds[kernel], strict=True))
+                for seconds in turns
             ]
             row["ratio"].append([round(ratio, 4) for ratio in ratios])
             row["ms"].append(round(1000 * median(median(seconds[name]) for seconds in turns), 2))

@@ -183,10 +183,10 @@ def memories(lesson: SimpleNamespace) -> Iterator[Comparison]:
 
     def layer(rate: int, squeezed: int) -> CompressiveAttention:
         """With room for so many squeezed tokens; it squeezes by the plain mean of `rate` tokens."""
-        made = CompressiveAttention(HEADS * WIDTH, WINDOW, MEMORY, squeezed, cmem_ratio=rate, heads=HEADS).eval()
-        made.compress_mem_fn.conv.weight.copy_(torch.eye(HEADS * WIDTH)[:, :, None].expand(-1, -1, rate) / rate)
-        made.compress_mem_fn.conv.bias.zero_()
-        return made
+        layer = CompressiveAttention(HEADS * WIDTH, WINDOW, MEMORY, squeezed, cmem_ratio=rate, heads=HEADS).eval()
+        layer.compress_mem_fn.conv.weight.copy_(torch.eye(HEADS * WIDTH)[:, :, None].expand(-1, -1, rate) / rate)
+        layer.compress_mem_fn.conv.bias.zero_()
+        return layer
 
     def theirs(attend: CompressiveAttention) -> Tensor:
         out, memory = [], None

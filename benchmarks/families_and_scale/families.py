@@ -46,12 +46,12 @@ Stack, hide_words, cut_spans = LESSON.Stack, LESSON.hide_words, LESSON.cut_spans
 def stories(split: str) -> tuple[list[Story], list[list[int]], list[list[int]]]:
     """Stories of the newsroom, their articles and their headlines as ids."""
     _, vocabulary = newsroom_model()
-    told = getattr(make_newsroom(0), split)
+    examples = getattr(make_newsroom(0), split)
     rows = (
         [vocabulary.encode(text) for text in texts]
-        for texts in zip(*((s.article, s.summary) for s in told), strict=True)
+        for texts in zip(*((s.article, s.summary) for s in examples), strict=True)
     )
-    return told, *rows
+    return examples, *rows
 
 
 def config(layers: int = 4) -> TransformerConfig:
@@ -210,7 +210,7 @@ def features(model: nn.Module, family: str, split: str, count: int) -> tuple[Ten
     The vector is the mean of the states, but the last state of a decoder-only model, which alone has seen all: compare
     each with what an untrained stack has in the same reading.
     """
-    told, articles, _ = stories(split)
+    examples, articles, _ = stories(split)
     tokens = pad_rows(articles[:count], PAD)
     real = padding_mask(tokens, PAD)
     mask = real & causal_mask(tokens.shape[1]) if family == "decoder-only" else real
@@ -221,7 +221,7 @@ def features(model: nn.Module, family: str, split: str, count: int) -> tuple[Ten
     else:
         vectors = (states * real[:, 0, 0, :, None]).sum(1) / length[:, None]
     kinds = list(EVENTS)
-    return vectors, torch.tensor([kinds.index(story.event) for story in told[:count]])
+    return vectors, torch.tensor([kinds.index(story.event) for story in examples[:count]])
 
 
 def classify(model: nn.Module, family: str, tested: int = TESTED) -> float:
@@ -279,16 +279,16 @@ NAMES = (*UNTRAINED, "encoder-only", "decoder-only", "encoder-decoder", "encoder
 
 def summary(rows: list[dict]) -> dict[str, dict]:
     """The mean and the standard deviation over the seeds of all that was asked of each model."""
-    told: dict[str, dict] = {}
+    results: dict[str, dict] = {}
     for name in dict.fromkeys(row["name"] for row in rows):
         of_name = [row for row in rows if row["name"] == name]
         measures = [key for key in of_name[0] if key not in ("name", "seed", "parameters", "seconds")]
-        told[name] = {
+        results[name] = {
             key: {"mean": round(fmean(values), 4), "spread": round(stdev(values), 4)}
             for key in measures
             for values in [[row[key] for row in of_name]]
         }
-    return told
+    return results
 
 
 def main() -> None:

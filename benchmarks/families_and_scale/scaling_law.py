@@ -67,10 +67,10 @@ def frontier(rows: list[dict]) -> list[dict]:
     A run's rate falls to 0 at its last step, so what a model would reach in a shorter run of its own isn't known.
     """
     found = []
-    for (width, size), own in cells(rows).items():
+    for (width, size), runs in cells(rows).items():
         n = counted(width)["all"]
-        read = fmean(rows[i]["look"] / LOOKS * STEPS * BATCH * rows[i]["tokens"] / size for i in own)
-        loss = fmean(rows[i]["loss"] for i in own)
+        read = fmean(rows[i]["look"] / LOOKS * STEPS * BATCH * rows[i]["tokens"] / size for i in runs)
+        loss = fmean(rows[i]["loss"] for i in runs)
         found.append({"flops": 6 * n * read, "width": width, "stories": size, "loss": round(loss, 4)})
     found.sort(key=lambda cell: (cell["flops"], cell["loss"]))
     return [cell for i, cell in enumerate(found) if all(cell["loss"] < other["loss"] for other in found[:i])]
@@ -163,8 +163,8 @@ def fits(rows: list[dict]) -> dict[str, dict]:
         }
         off = np.log(loss) - logarithm(fitted, n, d)
         laws[way]["residuals"] = {
-            f"{width} wide, {size} stories": round(float(off[own].mean()), 4)
-            for (width, size), own in cells(rows).items()
+            f"{width} wide, {size} stories": round(float(off[runs].mean()), 4)
+            for (width, size), runs in cells(rows).items()
         }
     return laws
 

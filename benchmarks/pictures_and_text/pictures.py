@@ -87,33 +87,33 @@ def test_pictures(captions: Sequence[str]) -> tuple[Tensor, list[str]]:
 def shares(written: Sequence[str], right: Sequence[str]) -> dict[str, float]:
     """How often the caption is right as a whole, and each of its words."""
     pairs = [(one.split(), other.split()) for one, other in zip(written, right, strict=True)]
-    told = {"all": fmean(one == other for one, other in pairs)}
+    results = {"all": fmean(one == other for one, other in pairs)}
     for place, name in enumerate(("size", "color", "shape"), 1):
-        told[name] = fmean(len(one) > place and one[place] == other[place] for one, other in pairs)
-    return {name: round(share, 4) for name, share in told.items()}
+        results[name] = fmean(len(one) > place and one[place] == other[place] for one, other in pairs)
+    return {name: round(share, 4) for name, share in results.items()}
 
 
 @torch.no_grad()
 def found(towers: TwoTowers) -> dict[str, dict[str, float]]:
     """Of all 72 captions the nearest to each picture, for captions that were seen in training and not."""
-    captions, told = towers.read(encode(CAPTIONS)), {}
+    captions, results = towers.read(encode(CAPTIONS)), {}
     for name, group in (("seen", SEEN), ("unseen", UNSEEN)):
         pictures, right = test_pictures(group)
         nearest = (towers.see(pictures) @ captions.T).argmax(-1)
-        told[name] = shares([CAPTIONS[i] for i in nearest], right)
-    return told
+        results[name] = shares([CAPTIONS[i] for i in nearest], right)
+    return results
 
 
 @torch.no_grad()
 def described(describer: Describer, eye: VisionTransformer, blind: bool = False) -> dict[str, dict[str, float]]:
-    """How often its words are right; blind to them it reads start signs in their place."""
-    told = {}
+    """How often its words are right; blind to them it reads start tokens in their place."""
+    results = {}
     for name, group in (("seen", SEEN), ("unseen", UNSEEN)):
         pictures, right = test_pictures(group)
         memory, starts = eye(pictures), torch.full((len(right), 4), START)
         tokens = describer(starts, memory).argmax(-1) if blind else describe(describer, memory, START)
-        told[name] = shares([VOCABULARY.decode(row) for row in tokens.tolist()], right)
-    return told
+        results[name] = shares([VOCABULARY.decode(row) for row in tokens.tolist()], right)
+    return results
 
 
 def next_words(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -147,13 +147,15 @@ def classify(eye: VisionTransformer, head: nn.Module, seed: int, steps: int) -> 
     labels = torch.tensor([SHAPES.index(caption.split()[-1]) for caption in SEEN])
     both = [*eye.parameters(), *head.parameters()]
     fit(both, lambda pictures: F.cross_entropy(head(eye(pictures)[:, 0]), labels), steps, 1e-3, seed)
-    told = {}
+    results = {}
     for name, group in (("seen", SEEN), ("unseen", UNSEEN)):
         pictures, right = test_pictures(group)
         with torch.no_grad():
             named = head(eye(pictures)[:, 0]).argmax(-1).tolist()
-        told[name] = round(fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True)), 4)
-    return told
+        results[name] = round(
+            fmean(SHAPES[i] == caption.split()[-1] for i, caption in zip(named, right, strict=True)), 4
+        )
+    return results
 
 
 def meet(seed: int, steps: int) -> TwoTowers:
@@ -197,31 +199,31 @@ def run(seed: int) -> tuple[list[dict], Pictured]:
     torch.manual_seed(seed)
     shipped = Pictured(config)
 
-    def told(name: str, begin: float, **of: object) -> None:
+    def report(name: str, begin: float, **of: object) -> None:
         rows.append({"name": name, "seed": seed, **of, "cpu_seconds": round(time.process_time() - begin, 1)})
         print(rows[-1], flush=True)
 
     begin = time.process_time()
-    told("shapes", begin, **classify(shipped.shape_eye, shipped.head, seed, SHAPE_STEPS), steps=SHAPE_STEPS)
+    report("shapes", begin, **classify(shipped.shape_eye, shipped.head, seed, SHAPE_STEPS), steps=SHAPE_STEPS)
     for steps in (SHORT, STEPS, LONG):
         begin = time.process_time()
         towers = meet(seed, steps)
-        told("towers", begin, **found(towers), steps=steps)
+        report("towers", begin, **found(towers), steps=steps)
         if steps == SHORT:
             early = towers.eye
     for several in (False, True):
         begin = time.process_time()
-        told("twice", begin, **found(meet_twice(seed, SHORT, several)), several=several, steps=SHORT)
+        report("twice", begin, **found(meet_twice(seed, SHORT, several)), several=several, steps=SHORT)
     shipped.eye = towers.eye
     for read, captions in (("seen", SEEN), ("all", CAPTIONS)):
         text = reader(config, captions, seed)
-        told("text only", time.process_time(), **described(text, towers.eye), read=read)
+        report("text only", time.process_time(), **described(text, towers.eye), read=read)
         ways = (("both", towers.eye, False), ("picture only", towers.eye, True), ("early eye", early, False))
         for name, eye, blind in ways:
             begin, describer = time.process_time(), deepcopy(text)
             look(describer, eye, LOOK_STEPS, seed, blind)
             gates = [round(gate, 3) for one in describer.looks for gate in one.gates.tanh().tolist()]
-            told(name, begin, **described(describer, eye, blind), read=read, gates=gates)
+            report(name, begin, **described(describer, eye, blind), read=read, gates=gates)
             if (name, read) == ("both", "seen"):
                 shipped.describer = describer
     return rows, shipped
@@ -229,7 +231,7 @@ def run(seed: int) -> tuple[list[dict], Pictured]:
 
 def summary(rows: list[dict]) -> list[dict]:
     """Mean and standard deviation over the seeds of all that was asked of each model."""
-    told, kinds = [], ("name", "steps", "several", "read")
+    lines, kinds = [], ("name", "steps", "several", "read")
     for kind in dict.fromkeys(tuple((key, row[key]) for key in kinds if key in row) for row in rows):
         of_kind = [row for row in rows if all(row.get(key) == value for key, value in kind)]
         line: dict = dict(kind)
@@ -240,8 +242,8 @@ def summary(rows: list[dict]) -> list[dict]:
                 for name in values[0]
                 for shown in [[value[name] for value in values]]
             }
-        told.append(line)
-    return told
+        lines.append(line)
+    return lines
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def measure(examples: Examples, vocab_size: int, max_tokens: int, rounds: int = 
         for batch in batches:
             train_step(model, batch, optimizer, Recipe(steps=1), rate=1e-4)
 
-    seconds = take_turns({name: partial(epoch, own) for name, own in batches.items()}, rounds)
+    seconds = take_turns({name: partial(epoch, batch) for name, batch in batches.items()}, rounds)
     used = sum(map(len, examples.articles)) + sum(len(ids) + 1 for ids in examples.summaries)
     report = {}
     for name, plan in plans.items():

@@ -66,7 +66,7 @@ def next_words(model: Transformer, vocabulary: Vocabulary, article: str, before:
 
 
 def signs(model: Transformer, vocabulary: Vocabulary, article: str, most: int) -> str:
-    """The signs of a text without a word: what it writes there, the end sign too, or the first few."""
+    """The tokens of a text without a word: what it writes there, the end token too, or the first few."""
     pieces = vocabulary.pieces(greedy(model, torch.tensor([vocabulary.encode(article)]), most)[0])
     return " ".join([*pieces[:FEW], *["..."] * (len(pieces) > FEW)])
 

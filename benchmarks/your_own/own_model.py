@@ -33,7 +33,7 @@ EVERY, LOOKED_AT = 100, 200  # steps between two looks, stories at each
 PAD, START, END = 0, 1, 2
 
 
-def own(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
+def plain(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
     """The model with nothing but torch, and how it writes."""
     model = OwnTransformer(words, PAD, START, END, d=128, heads=8, d_ff=512, dropout=0.0)
     return model, model.generate
@@ -41,7 +41,7 @@ def own(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
 
 def own_with_xavier(words: int) -> tuple[nn.Module, Callable[[Tensor, int], Tensor]]:
     """The same, but with the package's initialization: the one thing besides code in which the two differ."""
-    model, write = own(words)
+    model, write = plain(words)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and not name.startswith("words"):
             nn.init.xavier_uniform_(parameter)
@@ -58,7 +58,7 @@ def ours(words: int, norm_first: bool) -> tuple[nn.Module, Callable[[Tensor, int
 
 
 MODELS = {
-    "your own": own,
+    "your own": plain,
     "your own, Xavier": own_with_xavier,
     "tfm_lib, norm behind": lambda words: ours(words, norm_first=False),
     "tfm_lib, norm before": lambda words: ours(words, norm_first=True),

@@ -287,7 +287,7 @@ PLANTS = [
     Plant("padding mask shifted", "padding.misplaced", "(src != PAD)[", "(src != PAD).roll(-1, 1)["),
     Plant("rows that see nothing become NaN", "padding.empty_row", "torch.finfo(scores.dtype).min", "-torch.inf"),
     Plant("padding of the target counts", "padding.target", MASK, MASK + " & (tgt != PAD).all()"),
-    Plant("start sign hides itself", "padding.start", MASK, MASK + " & (tgt != PAD)[:, None, None, :]", given={"start_id": PAD}),
+    Plant("start token hides itself", "padding.start", MASK, MASK + " & (tgt != PAD)[:, None, None, :]", given={"start_id": PAD}),
     Plant("mean over padding", "padding.length", "            x = layer(x, mask)\n        return x", "            x = layer(x, mask)\n        return x + x.mean(1, keepdim=True)"),
     # Rows and positions
     Plant("rows mixed by a view", "batch.rows", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).transpose(1, 2).transpose(0, 1).reshape("),
@@ -319,7 +319,7 @@ PLANTS = [
     Plant("shifted twice", "loss.shifted_twice", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 2:]"),
     Plant("input and labels exchanged", "loss.backwards", LOSS, "logits, labels = self(src, tgt[:, 1:]), tgt[:, :-1]"),
     Plant("padding is a label", "loss.padding", ", ignore_index=PAD)", ")"),
-    Plant("end sign is ignored", "loss.no_end", "tgt[:, 1:]\n", "tgt[:, 1:].masked_fill(tgt[:, 1:] == EOS, PAD)\n"),
+    Plant("end token is ignored", "loss.no_end", "tgt[:, 1:]\n", "tgt[:, 1:].masked_fill(tgt[:, 1:] == EOS, PAD)\n"),
     Plant("last label cut off", "loss.no_end", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 1:-1].masked_fill(tgt[:, 1:-1] == EOS, PAD)"),
     Plant("labels flattened across", "loss.wrong_labels", "labels.flatten()", "labels.T.flatten()"),
     Plant("every second label dropped", "loss.skips", "tgt[:, 1:]\n", "tgt[:, 1:].clone(); labels[:, 1::2] = PAD\n"),

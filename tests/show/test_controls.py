@@ -1,5 +1,7 @@
 """What controls say where no script runs, what a notebook stores of them, and what they refuse."""
 
+from itertools import combinations
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from tests.pages.browser.test_curve import Run
 from tests.show.controls import MASKED
 from tfm_lib.ask.quiz import filled_in
 from tfm_lib.lessons import LESSONS
-from tfm_lib.model import TransformerConfig
+from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
 from tfm_lib.show.architecture_control import STORY as FIRE
 from tfm_lib.show.architecture_control import architecture_control, computed
@@ -18,6 +20,7 @@ from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve
 from tfm_lib.show.mask_control import mask_control
 from tfm_lib.show.model_boxes import boxes
+from tfm_lib.show.model_layout import layout
 from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
 from tfm_lib.show.summarizer_controls import decoding_control
@@ -88,22 +91,44 @@ def test_the_query_says_its_numbers_by_hand():
 
 def test_vectors_grow_from_layer_to_layer_until_the_last_norm_as_lesson_05_says():
     model, vocabulary = newsroom_model()
-    encoder = [box.name for box in boxes(model.config)["encoder"] if box.role in ("positions", "norm", "encoder")]
+    encoder = [box.name for box in boxes(model.config)["encoder"] if box.label in ("Positions", "Add", "Memory")]
     src, start = read_story(model, vocabulary, FIRE), torch.tensor([[model.config.start_id]])
-    *growing, memory = [computed(model, src, start, name).norm(dim=-1).mean() for name in encoder]
+    vectors = computed(model, src, start)
+    *growing, memory = [vectors[name].norm(dim=-1).mean() for name in encoder]
     assert growing == sorted(growing) and growing[-1] > 1.5 * growing[0] and memory < growing[0]
 
 
-def test_each_side_has_its_boxes_from_the_bottom_to_the_top():
+@pytest.mark.parametrize(
+    ("norm_first", "layer"),
+    [
+        (True, ["Norm", "Self-attention", "Add", "Norm", "Feed-forward", "Add"]),
+        (False, ["Self-attention", "Add & Norm", "Feed-forward", "Add & Norm"]),
+    ],
+)
+def test_each_side_has_its_boxes_in_the_order_in_which_they_compute(norm_first, layer):
     sizes = {"vocab_size": 9, "d_model": 8, "num_heads": 2, "d_ff": 8}
-    columns = boxes(TransformerConfig(**sizes, num_encoder_layers=1, num_decoder_layers=3))
-    assert [box.label for box in columns["encoder"]] == [
-        *("Embedding", "Positions", "Self-attention", "Add & Norm", "Feed-forward", "Add & Norm", "Memory")
-    ]
-    labels = [box.label for box in columns["decoder"]]
-    assert labels[2:8] == labels[8:14] == labels[14:20] and labels[-3:] == ["Norm", "Linear", "Softmax"]
+    config = TransformerConfig(**sizes, num_encoder_layers=1, num_decoder_layers=3, norm_first=norm_first)
+    columns = boxes(config)
+    assert [box.label for box in columns["encoder"]] == ["Embedding", "Positions", *layer, "Memory"]
+    labels, one = [box.label for box in columns["decoder"]], len(layer) * 3 // 2
+    assert labels[2 : 2 + one] == labels[2 + one : 2 + 2 * one] == labels[2 + 2 * one : 2 + 3 * one]
+    assert labels[2 + 3 * one :] == [*(["Norm"] if norm_first else []), "Linear", "Softmax"]
+    src, start = torch.tensor([[4, 5]]), torch.tensor([[config.start_id]])
+    assert {box.name for column in columns.values() for box in column} <= {*computed(Transformer(config), src, start)}
     lessons = {lesson.name for lesson in LESSONS}
     assert {box.lesson for column in columns.values() for box in column} <= lessons
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_no_box_touches_another_and_every_line_begins_and_ends_at_a_box(norm_first):
+    drawn = layout(boxes(TransformerConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, norm_first=norm_first)))
+    places = [(x, y, x + wide, y + drawn.tall) for x, wide, y in drawn.boxes.values()]
+    for (a, b, c, d), (e, f, g, h) in combinations(places, 2):
+        assert c < e or g < a or d < f or h < b
+    ends = [end for line in (*drawn.arrows, *drawn.memory) for end in (line[0], line[-1])]
+    streams = {x for line in drawn.streams for x, _ in line}
+    assert all(x in streams or any(a <= x <= c and b <= y <= d for a, b, c, d in places) for x, y in ends)
+    assert len(drawn.memory) == 6 and all(a > 0 and c < drawn.width and d < drawn.height for a, _, c, d in places)
 
 
 def test_a_word_that_occurs_twice_is_named_with_its_position():

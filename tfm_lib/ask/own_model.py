@@ -19,8 +19,8 @@ MOST, AT_ONCE = 16, 100  # tokens of a headline; stories that are written for at
 def score(model: nn.Module, stories: int = 500) -> float:
     """Print how many headlines of unseen stories the model writes exactly, beside the shipped one, and keep it.
 
-    model.generate(src, length) -> ids (B, n): for the vocabulary of `newsroom_model`, whose end sign is 2, without
-    the start sign. Returns the share that is right. Raises TypeError for a model without `generate`, and ValueError
+    model.generate(src, length) -> ids (B, n): for the vocabulary of `newsroom_model`, whose end token is 2, without
+    the start token. Returns the share that is right. Raises TypeError for a model without `generate`, and ValueError
     for one that does not give as many texts as it got.
     """
     write = getattr(model, "generate", None)

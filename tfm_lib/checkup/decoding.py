@@ -142,7 +142,7 @@ def _written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:
 
 
 def _cut(subject: Subject, row: list[Any]) -> list[Any]:
-    """Up to the end sign: what stands behind it in a batch is padding."""
+    """Up to the end token: what stands behind it in a batch is padding."""
     if row and isinstance(row[0], list):
         return [_cut(subject, beam) for beam in row]
     row = row[: row.index(subject.eos_id, 1) + 1] if subject.eos_id in row[1:] else row

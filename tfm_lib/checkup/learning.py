@@ -160,7 +160,7 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
 
 
 def _plain(subject: Subject, row: Any) -> list[Any]:
-    """The best candidate's words, without the start sign."""
+    """The best candidate's words, without the start token."""
     words = row[0] if row and isinstance(row[0], list) else row
     return words[words[:1] == [subject.start_id] :]
 

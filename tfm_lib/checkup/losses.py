@@ -98,7 +98,7 @@ def _priced(
 
 
 def _rows(subject: Subject) -> Tensor:
-    """Two whole targets from start to end sign, the second with padding behind it where there is any."""
+    """Two whole targets from start to end token, the second with padding behind it where there is any."""
     tgt = subject.tgt.ids(LENGTH, 2, seed=5)
     if subject.start_id is not None:
         tgt[:, 0] = subject.start_id

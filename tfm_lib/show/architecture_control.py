@@ -1,14 +1,18 @@
 """The whole model under control: press a box, and see what it computes while it reads a story and writes a summary."""
 
+from collections import defaultdict
+
 import torch
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, minus, percent, sentence
-from tfm_lib.show.figure import DIVERGING, INK, SEQUENTIAL, Figure, style
-from tfm_lib.show.model_boxes import Box, Columns, boxes, draw_boxes, layer_of
+from tfm_lib.show.figure import DIVERGING, INK, MEANING, SEQUENTIAL, Figure, style
+from tfm_lib.show.model_boxes import Box, Columns, boxes, layer_of
+from tfm_lib.show.model_layout import draw_boxes, layout
 from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.weights import model_control
 from tfm_lib.writing.copying import CopyingTransformer
@@ -19,19 +23,21 @@ STORY = "Flames burned down nineteen houses in Bergen on Wednesday. Fire chief G
 MOST_TOKENS = 24  # of a summary, its end included
 
 
-def computed(model: Transformer, src: Tensor, tgt: Tensor, name: str) -> Tensor:
-    """What the box of that name computes of src (1, S) and tgt (1, T): (S or T, D), (H, T, S) or (T, V)."""
-    seen: list[Tensor] = []
-    watched = model.get_submodule("output" if name == "softmax" else name)
-    hook = watched.register_forward_hook(lambda _, args, out: seen.append(out[0]))
+def computed(model: Transformer, src: Tensor, tgt: Tensor) -> dict[str, Tensor]:
+    """What each box computes of src (1, S) and tgt (1, T), by its name: (S or T, D), (H, T, S) or (T, V)."""
+    seen = defaultdict[str, list[Tensor]](list)
+    hooks = [
+        part.register_forward_hook(lambda _, args, out, name=name: seen[name].append(out[0]))  # type: ignore[misc]
+        for name, part in model.named_modules(remove_duplicate=False)
+    ]
     try:
         with torch.inference_mode(), evaluating(model), record_attention(model) as weights:
             model(src, tgt)
     finally:
-        hook.remove()
-    if name in weights:
-        return weights[name][0]
-    return seen[0].softmax(-1) if name == "softmax" else seen[0]
+        for hook in hooks:
+            hook.remove()
+    found = {name: of[0] for name, of in (seen | weights).items()}
+    return {name: of.cpu() for name, of in (found | {"softmax": found["output"].softmax(-1)}).items()}
 
 
 @style()
@@ -51,48 +57,63 @@ def architecture_control(
         raise ValueError(f"opened is {opened!r}; wanted the name of a box: {', '.join(found)}")
     src = read_story(model, vocabulary, story)  # (1, S)
     tgt = shifted(greedy(model, src, MOST_TOKENS), model.config.start_id)  # (1, T)
-    tensor = computed(model, src, tgt, opened).cpu()
+    tensors = computed(model, src, tgt)
     texts = {"encoder": vocabulary.pieces(src[0]), "decoder": vocabulary.pieces(tgt[0])}
-    figure = _picture(columns, *found[opened], texts, tensor, vocabulary)
+    figure = _picture(columns, *found[opened], texts, tensors, vocabulary)
     data = {
         "story": story,
         "opened": opened,
         "most": MOST_TOKENS,
+        "layout": layout(columns)._asdict(),
         "columns": {side: [box._asdict() for box in column] for side, column in columns.items()},
     }
     return model_control("architectureControl", data, figure, model, vocabulary)
 
 
 def _picture(
-    columns: Columns, side: str, opened: Box, texts: dict[str, list[str]], tensor: Tensor, vocabulary: Vocabulary
+    columns: Columns, side: str, opened: Box, texts: dict[str, list[str]], tensors: dict[str, Tensor], words: Vocabulary
 ) -> Figure:
     """The boxes, and what the opened one computes."""
-    layer = layer_of(opened)
-    title, rows = f"{side.capitalize()}{layer and f', {layer}'}: {opened.label}", texts[side]
-    values, keys = tensor, [str(column) for column in range(tensor.shape[-1])]
+    layer, rows, tensor = layer_of(opened), texts[side], tensors[opened.name]
+    title = f"{side.capitalize()}{layer and f', {layer}'}: {opened.label}"
+    values, keys, limit = tensor, [""], tensor.abs().max().item()
     if opened.role == "attention":
         values, keys = tensor.mean(0), texts["decoder" if opened.label.startswith("Masked") else "encoder"]
     elif opened.role == "output":
         likely = [*dict.fromkeys(tensor.topk(2).indices.flatten().tolist())]
-        values, keys = tensor[:, likely], vocabulary.pieces(likely)
+        values, keys, limit = tensor[:, likely], words.pieces(likely), 1.0 if opened.name == "softmax" else limit
+    else:
+        vectors = [tensors[box.name] for box in columns[side] if box.role not in ("attention", "output")]
+        values, limit = tensor.norm(dim=-1, keepdim=True), max(of.norm(dim=-1).max().item() for of in vectors)
     row, column = divmod(int(values.abs().argmax()), values.shape[1])
-    figure = Figure(f"{title}. {opened.about} {_reading(opened, rows, keys, values, row, column)}", 4.9)
+    figure = Figure(f"{title}. {opened.about} {_reading(opened, rows, keys, values, row, column)}", 5.2)
     left, right = figure.subplots(1, 2)
     draw_boxes(left, columns, opened)
-    limit = 1.0 if opened.name == "softmax" else tensor.abs().max().item()
+    right.set_title(f"{title}\n{opened.name}\nshape {tuple(tensor.shape)}", loc="left", fontsize=8.5)
+    down = -(-len(rows) // 30)  # labels are thinned out where they would touch
+    right.set_yticks(range(0, len(rows), down), rows[::down], parse_math=False)
+    right.tick_params(length=0, labelsize=8)
+    right.spines[:].set_visible(False)
+    if keys == [""]:
+        _lengths(right, values[:, 0].tolist(), row, limit)
+        return figure
     colors = {"cmap": DIVERGING, "vmin": -limit} if (values < 0).any() else {"cmap": SEQUENTIAL, "vmin": 0}
     image = right.imshow(values.numpy(), vmax=limit, aspect="auto", interpolation="nearest", **colors)
     right.plot(column, row, "s", ms=8, mfc="none", mec=INK, mew=1.4)
-    words = opened.role in ("attention", "output")
-    # Labels are thinned out where they would touch.
-    down, across = -(-len(rows) // 30), -(-len(keys) // 26) if words else 32
-    right.set_yticks(range(0, len(rows), down), rows[::down], parse_math=False)
-    right.set_xticks(range(0, len(keys), across), keys[::across], rotation=90 * words, parse_math=False)
-    right.tick_params(length=0, labelsize=8)
-    right.spines[:].set_visible(False)
-    right.set_title(f"{title}\n{opened.name}\nshape {tuple(tensor.shape)}", loc="left", fontsize=8.5)
+    across = -(-len(keys) // 26)
+    right.set_xticks(range(0, len(keys), across), keys[::across], rotation=90, parse_math=False)
     figure.colorbar(image, ax=right, orientation="horizontal", shrink=0.6, aspect=30)
     return figure
+
+
+def _lengths(axes: Axes, lengths: list[float], longest: int, limit: float) -> None:
+    """A bar for each vector, on the scale of the longest one that this side of the model computes."""
+    look = MEANING["chosen"]
+    fills = [look.color if row == longest else look.fill for row in range(len(lengths))]
+    bars = axes.barh(range(len(lengths)), lengths, color=fills, height=0.8)
+    if len(lengths) <= 30:
+        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
+    axes.set(xlim=(0, 1.12 * limit), ylim=(len(lengths) - 0.4, -0.6), xlabel="length of each vector")
 
 
 def _reading(opened: Box, rows: list[str], keys: list[str], values: Tensor, row: int, column: int) -> str:
@@ -104,5 +125,4 @@ def _reading(opened: Box, rows: list[str], keys: list[str], values: Tensor, row:
         return sentence("at logit", at, f"“{keys[column]}”", minus(value))
     if opened.name == "softmax":
         return sentence("at probability", at, f"“{keys[column]}”", percent(value))
-    length = values.norm(dim=-1).mean()
-    return sentence("at column", at, column, minus(value), f"{length:.1f}")
+    return sentence("at length", at, f"{value:.1f}", f"{values.mean():.1f}")

@@ -35,7 +35,7 @@ def bottleneck_control() -> Live:
     bars.barh(MODELS, right, color=MEANING["training"].color)
     for row, share in enumerate(right):
         bars.text(share + 0.02, row, percent(share), va="center", size=8)
-    bars.set(title="whole strings right", xlim=(0, 1.35), xticks=(0, 0.5, 1))
+    bars.set(title="whole strings right", xlim=(0, 1.35), xticks=(0, 0.5, 1), xticklabels=("0 %", "50 %", "100 %"))
     bars.invert_yaxis()
     grid.imshow(weights, cmap=SEQUENTIAL, vmin=0, vmax=100)
     places = range(BEGIN)

@@ -26,17 +26,19 @@ PARTS = {
     "linear": ("output", "the linear layer"),
     "softmax": ("output", "the softmax over the vocabulary"),
     "next_token": ("output", "the way back: what was written is read for the next token"),
-    "projections": ("attention", "the projections to queries, keys and values, and the output projection after them"),
-    "heads": ("attention", "the split into heads, and their merge"),
+    "projections": ("attention", "the projections to queries, keys and values"),
+    "heads": ("attention", "the split into heads"),
     "scores": ("attention", "the scores, a dot product of each query with each key"),
     "mask": ("attention", "the mask, which hides keys"),
     "weights": ("attention", "the weights, a softmax of the scores"),
     "mixture": ("attention", "the values, mixed by the weights"),
+    "merge": ("attention", "the merge of the heads"),
+    "output_projection": ("attention", "the output projection"),
 }
 ATTENTIONS = {"self_attention", "masked_self_attention", "cross_attention"}
 ENCODER = ("self_attention", "add_norm", "feed_forward", "add_norm")
 DECODER = ("masked_self_attention", "add_norm", "cross_attention", "add_norm", "feed_forward", "add_norm")
-INSIDE = ("projections", "heads", "scores", "mask", "weights", "mixture", "heads", "projections")
+INSIDE = ("projections", "heads", "scores", "mask", "weights", "mixture", "merge", "output_projection")
 BOXES = {  # what stands in the box of a part, and how wide it is, in inches
     "embedding": ("Embed-\nding", 0.62),
     "positions": ("Positions", 0.74),
@@ -48,12 +50,14 @@ BOXES = {  # what stands in the box of a part, and how wide it is, in inches
     "add_norm": ("Add &\nNorm", 0.44),
     "linear": ("Linear", 0.5),
     "softmax": ("Softmax", 0.62),
-    "projections": ("linear\nmaps", 0.54),
-    "heads": ("heads", 0.54),
-    "scores": ("scores\nq · k / √d", 0.8),
+    "projections": ("projections\nto q, k, v", 0.84),
+    "heads": ("split into\nheads", 0.72),
+    "scores": ("scores\nq · k / √d", 0.78),
     "mask": ("mask", 0.5),
-    "weights": ("softmax:\nweights", 0.7),
-    "mixture": ("mix of\nvalues", 0.62),
+    "weights": ("softmax:\nweights", 0.68),
+    "mixture": ("mix of\nvalues", 0.58),
+    "merge": ("merge\nheads", 0.58),
+    "output_projection": ("output\nprojection", 0.78),
 }
 TALL, GAP = 0.5, 0.1  # of a box, and between two of them
 PLUS, FIRST = 1.32, 1.62  # from the left: the sum with the positions, the first box of a layer

@@ -50,7 +50,7 @@ def test_every_box_holds_what_pytorch_computes(show, story):
         assert state["shape"] == [*expected[name].shape]
 
 
-@pytest.mark.parametrize("name", [NAMES[place] for place in (0, 2, 5, 10, 13, 15, -2, -1)])  # one of each kind
+@pytest.mark.parametrize("name", [NAMES[place] for place in (0, 1, 2, 3, 4, 6, 14, -3, -2, -1)])  # one of each kind
 def test_it_begins_with_any_box_as_its_stored_picture_does(show, name):
     live = control(opened=name)
     root = show(live)

@@ -216,7 +216,7 @@ def how_it_writes(answer: Callable, signs: Signs) -> str:
     used = (signs["pad_id"], signs["start_id"])
     words = torch.tensor([i for i in range(signs["vocab_size"]) if i not in used])
     src = words[torch.randint(len(words), (ROWS, 4), generator=torch.Generator().manual_seed(1))]
-    # An untrained model repeats itself. Of a few, take the one and the end sign with which half of the texts end.
+    # An untrained model repeats itself. Of a few, take the one and the end token with which half of the texts end.
     best = (1.0, 0, signs["eos_id"])
     for seed in range(3):
         text = by_logits(shaken(answer, signs, seed), src, signs | {"eos_id": -1})
@@ -296,7 +296,7 @@ def start_kept(**signs: int) -> Found:
 
 @writes.mistake
 def past_the_end(**signs: int) -> Found:
-    """A text that has ended goes on: after its end sign there should be padding."""
+    """A text that has ended goes on: after its end token there should be padding."""
     return sick_of(writes="past the end")
 
 

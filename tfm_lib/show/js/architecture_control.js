@@ -1,19 +1,21 @@
-// Lessons 00, 05 and 06: the model as boxes to press, and what it computes in each while it reads and writes.
+// Lessons 00 and 06: the model as boxes to press, and what it computes in each while it reads and writes.
 
 const BOX_COLORS = {
   embedding: "crimson", positions: "vermilion", attention: "blue", "feed-forward": "green", norm: "olive",
   encoder: "teal", output: "purple",
 };
-const SIZES = { H: "heads", S: "story", T: "summary", D: "numbers a word", V: "vocabulary" };
+const SIZES = { H: "heads", S: "story", T: "summary", D: "numbers per word", V: "vocabulary" };
 
 /**
- * Boxes that can be pressed, and the real tensor of the opened one as a heat map. columns: for encoder and decoder, from left to right, their
- * boxes from the bottom to the top, {name in PyTorch, label, role, lesson, about}; most: tokens of a summary.
+ * Boxes that can be pressed, and the real tensor of the opened one: attention and scores as a heat map, vectors as bars
+ * of their lengths. columns: for encoder and decoder, from left to right, their boxes from the bottom to the top, {name
+ * in PyTorch, label, role, lesson, about}; layout: where they are drawn, as in model_layout.py; most: tokens of a summary.
  */
-function architectureControl(root, { story, opened, most, columns, shipped }) {
+function architectureControl(root, { story, opened, most, columns, layout, shipped }) {
   const [{ model, vocabulary }] = Object.values(shipped), { num_heads, max_length } = model.config;
   const found = Object.entries(columns).flatMap(([side, column]) => column.map((box) => ({ ...box, side })));
-  const state = { box: found.find(({ name }) => name === opened), head: "mean", row: 0, column: 0 };
+  const vectors = found.filter(({ role }) => role !== "attention" && role !== "output");
+  const state = { box: found.find(({ name }) => name === opened), vectors, head: "mean", row: 0, column: 0 };
   let run, view;
 
   const note = element("p", { class: "tfm-note", role: "status" });
@@ -29,7 +31,7 @@ function architectureControl(root, { story, opened, most, columns, shipped }) {
     Object.assign(state, { row, column });
     show();
   });
-  const { made, mark } = drawModel(columns, (box) => open(found.find((one) => one.name === box.name)));
+  const { made, mark } = drawModel(columns, layout, (box) => open(found.find((one) => one.name === box.name)));
   const say = layOut(root, "The model as boxes, and what each of them computes", [
     element("label", { class: "tfm-knob tfm-typed" }, element("span", {}, "story"), typed), note,
   ], [
@@ -77,9 +79,9 @@ function architectureControl(root, { story, opened, most, columns, shipped }) {
     });
     set(heads, { style: attends ? null : "visibility: hidden" });
     heads.querySelectorAll("input").forEach((input) => set(input, { disabled: !attends }));
-    set(low, { text: view.signed ? decimal(-limit) : "0" });
-    set(high, { text: limit === 1 ? "1" : decimal(limit) });
-    set(bar, { "data-signed": String(view.signed) });
+    set(low, { text: view.keys ? (view.signed ? decimal(-limit) : "0") : "lengths" });
+    set(high, { text: view.keys ? (limit === 1 ? "1" : decimal(limit)) : `0 to ${limit.toFixed(1)}` });
+    set(bar, { "data-signed": String(view.signed), style: view.keys ? null : "display: none" });
     set(link, { ...leadingTo(box.lesson), text: `explained in lesson ${box.lesson.slice(0, 2)}` });
     map.show(view, row, column, reading);
     say(`${named}. ${box.about} ${reading}`, {
@@ -105,9 +107,10 @@ function runModel(model, vocabulary, src, most) {
 
 /**
  * A box's tensor, and how it is shown: values[row][column], undefined where a mask hides it, under the words of rows and
- * columns; limit: the number that has the full color.
+ * columns; limit: the number that has the full color. Of vectors the lengths, without words of columns; limit: the
+ * longest one on this side of the model.
  */
-function boxView({ tensors, pieces, source, target }, { box: { name, role, side }, head }) {
+function boxView({ tensors, pieces, source, target }, { box: { name, role, side }, vectors, head }) {
   const rows = side === "encoder" ? source : target, length = side === "encoder" ? "S" : "T";
   const largest = (values) => Math.max(...values.map((row) => Math.max(...row.map(Math.abs))));
   if (role === "attention") {
@@ -128,8 +131,9 @@ function boxView({ tensors, pieces, source, target }, { box: { name, role, side 
     const keys = likely.map((token) => pieces[token]);
     return { tensor, letters: ["T", "V"], rows, keys, values, limit: signed ? largest(tensor) : 1, signed };
   }
-  const letters = [length, "D"];
-  return { tensor, letters, rows, keys: null, values: tensor, limit: largest(tensor), signed: true };
+  const lengths = (rows) => rows.map((vector) => [Math.sqrt(dot(vector, vector))]);
+  const limit = Math.max(...vectors.map((one) => (one.side === side ? largest(lengths(tensors[one.name])) : 0)));
+  return { tensor, letters: [length, "D"], rows, keys: null, values: lengths(tensor), limit, signed: false };
 }
 
 function tensorSizes(tensor) {
@@ -146,60 +150,56 @@ function boxReading({ rows, keys, values }, { box: { name, role }, head, row, co
   }
   if (name === "output") return sentence("at logit", at, key, decimal(value));
   if (name === "softmax") return sentence("at probability", at, key, percent(value));
-  const length = sum(values.map((vector) => Math.sqrt(dot(vector, vector)))) / values.length;
-  return sentence("at column", at, column, decimal(value), length.toFixed(1));
+  return sentence("at length", at, value.toFixed(1), (sum(values.flat()) / values.length).toFixed(1));
 }
 
-/** Both sides as boxes, read upward; `mark(name)` gives one a thick frame. */
-function drawModel(columns, press) {
-  const wide = 136, tall = 24, step = 26, gap = 8, pressed = {}, places = {}, parts = [], behind = [];
-  const layerOf = ({ name }) => name.match(/layers\.\d+/)?.[0] ?? name.includes("embedding");
-  const breaks = (column) => column.slice(1).map((box, i) => (layerOf(box) !== layerOf(column[i]) ? gap : 0));
-  const high = Math.max(...Object.values(columns).map((column) => column.length * step + sum(breaks(column))));
+/** Both sides as boxes, in their layout; `mark(name)` gives one a thick frame. */
+function drawModel(columns, { width: wide, height: high, tall, boxes, frames, streams, arrows, memory }, press) {
+  const pressed = {}, parts = [];
+  const path = (corners) => `M${corners.map(([x, y]) => `${x} ${high - y}`).join("L")}`;
+  const behind = frames.flatMap(([x, width, y, height, label, name]) => [
+    element("rect", {
+      x, y: high - y - height, width, height, rx: 7, style: "fill: var(--tfm-empty); stroke: var(--tfm-line)",
+    }),
+    element("text", {
+      x: label, y: high - y - height / 2, "text-anchor": "middle", "dominant-baseline": "middle", class: "tfm-quiet",
+      transform: `rotate(-90 ${label} ${high - y - height / 2})`,
+    }, name),
+  ]);
+  const line = (corners, color, thick) =>
+    behind.push(element("path", { d: path(corners), style: `fill: none; stroke: var(--tfm-${color}); stroke-width: ${thick}` }));
+  const arrow = (corners, color) => {
+    const [[from], [x, y]] = corners.slice(-2), back = from < x ? -5 : 5;
+    line(corners, color, 1.5);
+    line([[x + back, y + 3], [x, y], [x + back, y - 3]], color, 1.5);
+  };
+  streams.forEach((corners) => line(corners, "olive", 2.5));
+  arrows.forEach((corners) => arrow(corners, "quiet"));
+  memory.forEach((corners) => arrow(corners, "teal"));
   Object.entries(columns).forEach(([side, column], place) => {
-    const left = place ? 184 : 20, middle = left + wide / 2, above = breaks(column), frames = {};
-    let y = high - tall;
     column.forEach((box, i) => {
-      const layer = box.name.match(/layers\.(\d+)/)?.[1], after = box.name.includes("around") && column[i - 1].label;
-      if (i) y -= step + above[i - 1];
-      places[box.name] = { x: left, y: y + tall / 2 };
+      const layer = box.name.match(/layers\.(\d+)/)?.[1], [x, width, y] = boxes[box.name], top = high - y - tall;
+      const of = { "Norm": layer && ` before ${column[i + 1].label}`, "Add": ` after ${column[i - 1]?.label}` };
       pressed[box.name] = pressable(element("g", { class: "tfm-box" },
         element("rect", {
-          x: left, y, width: wide, height: tall, rx: 5, style: `fill: var(--tfm-${BOX_COLORS[box.role]}-fill)`,
+          x, y: top, width, height: tall, rx: 5, style: `fill: var(--tfm-${BOX_COLORS[box.role]}-fill)`,
         }),
-        element("text", { x: middle, y: y + 16, "text-anchor": "middle" }, box.label),
-      ), `${side}${layer ? ` layer ${layer}` : ""}: ${box.label}${after ? ` after ${after}` : ""}`, () => press(box));
+        element("text", { x: x + width / 2, y: top + 16, "text-anchor": "middle" }, box.label === "Add" ? "+" : box.label),
+      ), `${side}${layer ? ` layer ${layer}` : ""}: ${box.label}${of[box.label.split(" ")[0]] ?? ""}`, () => press(box));
       parts.push(pressed[box.name]);
-      if (layer) frames[layer] = { low: frames[layer]?.low ?? y + tall, top: y };
     });
-    behind.push(element("line", {
-      x1: middle, x2: middle, y1: high + 6, y2: y + tall, style: "stroke: var(--tfm-quiet)",
-    }));
-    for (const [layer, { low, top }] of Object.entries(frames)) {
-      const x = place ? left + wide + 14 : left - 8, center = (low + top) / 2;
-      behind.push(element("rect", {
-        x: left - 4, y: top - 4, width: wide + 8, height: low - top + 8, rx: 7,
-        style: "fill: var(--tfm-empty); stroke: var(--tfm-line)",
-      }), element("text", {
-        x, y: center, "text-anchor": "middle", class: "tfm-quiet", transform: `rotate(-90 ${x} ${center})`,
-      }, `layer ${layer}`));
-    }
-    behind.push(element("text", { x: middle, y: high + 18, "text-anchor": "middle", class: "tfm-quiet" },
+    const [x, width] = boxes[column[0].name];
+    behind.push(element("text", { x: x + width / 2, y: high - 6, "text-anchor": "middle", class: "tfm-quiet" },
       place ? "↑ summary so far" : "↑ story"));
   });
-  const { y: from } = places.encoder, line = "fill: none; stroke: var(--tfm-teal); stroke-width: 1.5";
-  for (const [name, { x, y }] of Object.entries(places)) {
-    if (!name.endsWith("cross_attention") || name.includes("around")) continue;
-    behind.push(element("path", { d: `M156 ${from}H168V${y}H${x - 1}m-5 -3l5 3l-5 3`, style: line }));
-  }
-  const made = set(drawing(340, high + 24, "encoder and decoder, read upward", ...behind, ...parts), { role: "group" });
+  const made = set(drawing(wide, high, "encoder and decoder, read upward", ...behind, ...parts), { role: "group" });
   const mark = (name) => Object.entries(pressed).forEach(([one, box]) =>
     set(box, { "aria-pressed": String(one === name) }));
   return { made, mark };
 }
 
 /**
- * Numbers as colored cells with words at their rows, on a canvas. `show(view, row, column, reading)` paints it with a
+ * Numbers as colored cells, lengths as bars, with words at their rows, on a canvas. `show(view, row, column, reading)` paints it with a
  * frame around one cell; `move(row, column)` is called where a pointer or the arrow keys go.
  */
 function heatMap(name, move) {
@@ -228,7 +228,7 @@ function heatMap(name, move) {
   function paint() {
     const { clientWidth: width, clientHeight: height } = canvas;
     if (!width || !shown) return;
-    const { values, rows, keys } = shown, context = canvas.getContext("2d"), cut = (word) =>
+    const { values, rows, keys, limit } = shown, context = canvas.getContext("2d"), cut = (word) =>
       (word.length > 11 ? `${word.slice(0, 10)}…` : word);
     set(canvas, { width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio) });
     const begin = () => context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
@@ -237,33 +237,37 @@ function heatMap(name, move) {
     const font = "12px system-ui, sans-serif", color = (of) => `rgb(${canvasColor(canvas, of)})`;
     context.font = font;
     const left = Math.ceil(Math.max(...rows.map((word) => context.measureText(cut(word)).width))) + 6;
-    const top = keys ? Math.ceil(Math.max(...keys.map((word) => context.measureText(cut(word)).width))) + 6 : 16;
+    const top = keys ? Math.ceil(Math.max(...keys.map((word) => context.measureText(cut(word)).width))) + 6 : 2;
     const tall = Math.min(26, (height - top - 2) / rows.length), wide = (width - left - 2) / values[0].length;
     cells = { left, top, tall, wide };
-    context.imageSmoothingEnabled = false;
-    context.drawImage(coloredCells(canvas, shown), left, top, width - left - 2, tall * rows.length);
     context.textBaseline = "middle";
-    const label = (text, lit) => {
+    context.imageSmoothingEnabled = false;
+    const write = (text, lit, align, x, y, angle = 0) => {
+      begin();
+      context.translate(x, y);
+      context.rotate(angle);
       context.font = lit ? `bold ${font}` : font;
+      context.textAlign = align;
       context.fillStyle = color(lit ? "ink" : "quiet");
       context.fillText(text, 0, 0);
     };
-    const across = keys ? Math.ceil(13 / wide) : 32, down = Math.ceil(11.5 / tall); // thinned out where they would touch
-    rows.forEach((word, row) => {
-      if (row % down) return;
-      context.textAlign = "right";
-      begin();
-      context.translate(left - 4, top + (row + 0.5) * tall);
-      label(cut(word), row === place.row);
-    });
-    values[0].forEach((_, column) => {
-      if (column % across) return;
-      context.textAlign = keys ? "left" : "center";
-      begin();
-      context.translate(left + (column + 0.5) * wide, keys ? top - 4 : top - 8);
-      if (keys) context.rotate(-Math.PI / 2);
-      label(keys ? cut(keys[column]) : String(column), keys && column === place.column);
-    });
+    const down = Math.ceil(11.5 / tall), across = Math.ceil(13 / wide); // thinned out where they would touch
+    const middle = (row) => top + (row + 0.5) * tall;
+    rows.forEach((word, row) => row % down || write(cut(word), row === place.row, "right", left - 4, middle(row)));
+    if (!keys) {
+      values.forEach(([length], row) => {
+        const lit = row === place.row, end = (wide - 36) * length / limit;
+        begin();
+        context.fillStyle = color(lit ? "full" : "shade");
+        context.fillRect(left, middle(row) - 0.4 * tall, end, 0.8 * tall);
+        if (row % down === 0) write(length.toFixed(1), lit, "left", left + end + 4, middle(row));
+      });
+      return;
+    }
+    begin();
+    context.drawImage(coloredCells(canvas, shown), left, top, width - left - 2, tall * rows.length);
+    keys.forEach((key, column) =>
+      column % across || write(cut(key), column === place.column, "left", left + (column + 0.5) * wide, top - 4, -Math.PI / 2));
     begin();
     const frame = [Math.max(wide, 8), Math.max(tall, 8)];
     const corner = [left + (place.column + 0.5) * wide - frame[0] / 2, top + (place.row + 0.5) * tall - frame[1] / 2];
