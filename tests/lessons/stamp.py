@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 HERE = """\
-# @title Set-up: where the course is installed, this cell has nothing to do
+# @title Set-up: if the course is installed, this cell does nothing
 from importlib.util import find_spec
 
 if find_spec("tfm_lib") is None:
@@ -23,7 +23,7 @@ if find_spec("tfm_lib") is None:
     raise ModuleNotFoundError(f"tfm_lib is missing. {how}")
 """
 COLAB = """\
-# @title Set-up: where the course is installed, this cell has nothing to do
+# @title Set-up: if the course is installed, this cell does nothing
 import subprocess
 import sys
 from importlib import metadata, util
