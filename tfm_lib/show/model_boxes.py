@@ -30,17 +30,17 @@ def boxes(config: TransformerConfig) -> Columns:
     columns = {}
     layers = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
     for side, word in (("encoder", "story"), ("decoder", "summary")):
-        rows = f"A row of the table for each word of the {word}."
+        rows = f"The row of the embedding matrix for each word of the {word}."
         columns[side] = [
             _box(f"{side}.embedding.tokens", "Embedding", "embedding", "06", rows),
-            _box(f"{side}.embedding", "Positions", "positions", "04", "Each row, times √D, plus its position."),
+            _box(f"{side}.embedding", "Positions", "positions", "04", "Each row times √D, plus its position vector."),
             *(box for layer in range(layers[side]) for box in _layer(f"{side}.layers.{layer}", side)),
         ]
-    memory = "What the encoder makes of each word, normalized at last; each decoder layer reads it."
-    best = "each word that could come next; here are the two best of each row."
+    memory = "The encoder's vector for each word, after the last norm. Every decoder layer reads it."
+    best = "each possible next word; shown are the two best of each row."
     columns["encoder"].append(_box("encoder", "Memory", "encoder", "06", memory))
     columns["decoder"] += [
-        _box("decoder.norm", "Norm", "norm", "05", "The sum of all that was added, normalized at last."),
+        _box("decoder.norm", "Norm", "norm", "05", "The residual stream, after the last norm."),
         _box("output", "Linear", "output", "06", f"A score for {best}"),
         _box("softmax", "Softmax", "output", "08", f"The probability of {best}"),
     ]
@@ -53,11 +53,11 @@ def _layer(name: str, side: str) -> list[Box]:
     attentions = {"self_attention": ("Self-attention", "01", looks)}
     if side == "decoder":
         attentions = {
-            "self_attention": ("Masked self-attention", "02", "How much each word looks at those up to itself."),
+            "self_attention": ("Masked self-attention", "02", "How much each word looks at itself and earlier words."),
             "cross_attention": ("Cross-attention", "03", looks),
         }
-    network = "What the network makes of each word alone, before it is added."
-    sum_of = "What came in, plus what the sub-layer made of it; the norm stands before the sub-layer (pre-norm)."
+    network = "The output of the feed-forward network for each word, before it is added."
+    sum_of = "The input of the sub-layer plus its output; the norm comes before the sub-layer (pre-norm)."
     sublayers = [(part, label, "attention", *rest) for part, (label, *rest) in attentions.items()]
     column = []
     for part, *about in (*sublayers, ("feed_forward", "Feed-forward", "feed-forward", "05", network)):
