@@ -12,7 +12,7 @@ SETUP_ID = "setup"
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
 
 SETUP = '''\
-# @title Set-up: where the course is installed, this cell has nothing to do
+# @title Set-up: if the course is installed, this cell does nothing
 import os
 from importlib.util import find_spec
 

@@ -84,8 +84,8 @@ def test_the_query_says_its_numbers_by_hand():
     # Dot products with (1, 1.5) over the root of 2: 1 and -1 in the ratio of e^(2 / 1.41) to 1.
     live = query_among_keys({"a": (1, 0), "b": (-1, 0)})
     assert repr(live) == (
-        "The query (1.00, 1.50) gives the weight 0.80 to “a” and 0.20 to “b”; the least goes to “b”, 0.20. The mixture "
-        "of all keys lies at (0.61, 0.00). The score is the dot product / √2."
+        "The query (1.00, 1.50) gives a weight of 0.80 to “a” and 0.20 to “b”; “b” gets the least, 0.20. The "
+        "mixture of all keys lies at (0.61, 0.00). The score is the dot product / √2."
     )
 
 
@@ -138,15 +138,15 @@ def test_a_word_that_occurs_twice_is_named_with_its_position():
 def test_a_mask_says_who_is_seen():
     # Both masks at first, so that the stored picture shows what they do: rows see 1, 2, 3, 3 keys.
     assert repr(mask_control(torch.zeros(4, 4), list("abcd"))) == (
-        "Valid length 3, causal: 9 of 16 pairs may attend. The last query, “d”, sees 3 keys and looks at all of them "
-        "equally, with weight 0.33 each. Hidden keys get exactly 0."
+        "Valid length 3 and causal: 9 of 16 pairs may attend. The last query, “d”, sees 3 keys and looks at all of "
+        "them equally, with a weight of 0.33 each. Hidden keys get exactly 0."
     )
     assert repr(mask_control(torch.zeros(2, 2), list("ab"))).endswith(
-        "“b”, sees 1 key and looks at nothing but “a”, with weight 1.00. Hidden keys get exactly 0."
+        "“b”, sees 1 key and looks at nothing but “a”, with a weight of 1.00. Hidden keys get exactly 0."
     )
     assert repr(mask_control(torch.zeros(1, 1), ["a"])).startswith("Causal: 1 of 1 pairs may attend.")
     two_alike = torch.tensor([0.0, 1, 0, 1, 9]).expand(5, 5)
-    assert "looks most at “b” and “d”, with weight 0.37 each." in repr(mask_control(two_alike, list("abcde")))
+    assert "looks most at “b” and “d”, with a weight of 0.37 each." in repr(mask_control(two_alike, list("abcde")))
 
 
 def test_pages_get_the_scores_and_the_words_as_they_are_called():

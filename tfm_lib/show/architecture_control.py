@@ -118,9 +118,9 @@ def _lengths(axes: Axes, lengths: list[float], longest: int, limit: float) -> No
 
 def _reading(opened: Box, rows: list[str], keys: list[str], values: Tensor, row: int, column: int) -> str:
     """A number of the tensor in words, as the control says it."""
-    at, value = f"“{rows[row]}”, position {row}", values[row, column].item()
+    at, value = f"“{rows[row]}” (position {row})", values[row, column].item()
     if opened.role == "attention":
-        return sentence("at weight", at, "the mean of the heads", f"“{keys[column]}”", column, f"{value:.2f}")
+        return sentence("at weight", at, f"“{keys[column]}”", column, f"{value:.2f}", "the mean of all heads")
     if opened.name == "output":
         return sentence("at logit", at, f"“{keys[column]}”", minus(value))
     if opened.name == "softmax":

@@ -44,7 +44,7 @@ def _words(valid: int, mask: np.ndarray, weights: np.ndarray, names: list[str]) 
     if len(best) == len(seen):
         looks = sentence("mask, one key", best[0]) if len(seen) == 1 else sentence("mask, all keys")
     keys, each = "key" if len(seen) == 1 else "keys", " each" if len(best) > 1 else ""
-    name = f"Valid length {valid}, causal" if valid < len(names) else "Causal"
+    name = f"Valid length {valid} and causal" if valid < len(names) else "Causal"
     query = sentence("mask, query", names[-1], len(seen), keys, looks, _two_digits(last.max()), each)
     end = sentence("mask, nothing hidden" if mask.all() else "mask, hidden")
     return f"{name}: {sentence('mask, pairs', mask.sum(), mask.size)} {query} {end}"

@@ -29,12 +29,12 @@ def boxes(config: TransformerConfig) -> Columns:
         rows = f"The row of the embedding matrix for each word of the {word}."
         columns[side] = [
             _box(f"{side}.embedding.tokens", "Embedding", "embedding", "06", rows),
-            _box(f"{side}.embedding", "Positions", "positions", "04", "Each row, times √D, plus its position."),
+            _box(f"{side}.embedding", "Positions", "positions", "04", "Each row times √D, plus its position vector."),
             *(box for layer in range(layers[side]) for box in _layer(f"{side}.layers.{layer}", side, first)),
         ]
     memory = f"The encoder's output{' after its last norm' if first else ''}; each decoder layer reads it."
     last = _box("decoder.norm", "Norm", "norm", "05", "The decoder's residual stream after its last norm.")
-    best = "each word that could come next; here are the two best of each row."
+    best = "each possible next word; shown are the two best of each row."
     columns["encoder"].append(_box("encoder", "Memory", "encoder", "06", memory))
     columns["decoder"] += [
         *([last] if first else []),
@@ -50,7 +50,7 @@ def _layer(name: str, side: str, norm_first: bool) -> list[Box]:
     attentions = {"self_attention": ("Self-attention", "01", looks)}
     if side == "decoder":
         attentions = {
-            "self_attention": ("Masked self-attention", "02", "How much each word looks at those up to itself."),
+            "self_attention": ("Masked self-attention", "02", "How much each word looks at itself and earlier words."),
             "cross_attention": ("Cross-attention", "03", looks),
         }
     network = "The output of the feed-forward network for each word, before it is added."

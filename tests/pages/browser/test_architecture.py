@@ -76,7 +76,8 @@ def test_a_number_is_found_by_arrow_keys_and_under_the_pointer(show):
     root.page.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] - 4)
     state, last = shown(root), weights.shape[1] - 1
     assert (state["row"], state["column"]) == (last, weights.shape[2] - 1)
-    assert f"“{state['target'][-1]}”, position {last}, head 7 gives “.”, position 19" in words(root)
+    assert f"“{state['target'][-1]}” (position {last}), “.” (position 19) has a weight of" in words(root)
+    assert words(root).endswith("in head 7.")
     assert canvas.get_attribute("aria-valuetext") in words(root)
 
 
@@ -84,7 +85,7 @@ def test_what_a_mask_hides_is_said_to_be_hidden_and_colors_follow_the_scheme(sho
     root = show(control(opened="decoder.layers.0.self_attention"))
     canvas = root.locator("canvas")
     canvas.press("ArrowRight")
-    assert words(root).endswith("At “[start]”, position 0, “fire”, position 1, is still to come: it is masked.")
+    assert words(root).endswith("At “[start]” (position 0), “fire” (position 1) is hidden by the causal mask.")
     height = int(canvas.bounding_box()["height"])
     pixel = "(canvas, y) => canvas.getContext('2d').getImageData(canvas.width - 8, y, 1, 1).data[3]"
     assert [canvas.evaluate(pixel, y) for y in (height - 8, height // 2 - 40)] == [255, 0]  # below, above the diagonal
@@ -101,7 +102,7 @@ def test_it_says_what_it_writes_which_words_it_lacks_and_which_stories_it_cannot
     assert note(root).endswith("Its vocabulary lacks “zebra”, “ran”, “rained”, “!”; it reads [unk].")
     for text, count in NOT_READ:
         type_story(root, text)
-        assert note(root) == f"The model reads 1 to 72 words and marks; here are {count}."
+        assert note(root) == f"The model reads 1 to 72 words and punctuation marks; this story has {count}."
     type_story(root, "fire " * 72)
     assert press(root, "encoder")["shape"] == [72, 128]
 

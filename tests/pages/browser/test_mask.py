@@ -94,13 +94,13 @@ def test_arrows_move_over_the_cells_space_turns_them_and_tab_stops_once(root):
 def test_the_words_say_what_the_last_query_sees_and_who_sees_nothing(root):
     length = root.locator("input[type=range]")
     length.fill("1")
-    assert "sees 1 key and looks at nothing but “a”, with weight 1.00." in words(root)
+    assert "sees 1 key and looks at nothing but “a”, with a weight of 1.00." in words(root)
     for query in (2, 5):
         press(root, query, 0)
     assert not mask_of(root)[[2, 5]].any() and shown(root)["weights"][5] == [0] * 6
     assert words(root) == (
-        "Your own mask: 4 of 36 pairs may attend. The last query is “f”. “c” and “f” see no key: weights of 0, and a "
-        "sum of 0."
+        "Your own mask: 4 of 36 pairs may attend. The last query is “f”. “c” and “f” see no key, so "
+        "all their weights are 0."
     )
     length.fill("0")
     assert words(root).endswith("0 of 36 pairs may attend. No query sees a key, so every weight is 0.")
@@ -117,7 +117,7 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     assert not is_wider_than(root.page, PHONE)
     sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
     assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
-    shares = {1: "at nothing but “0”, with weight 1.00.", 8: "equally, with weight 0.13 each.", 10: "weight 0.10 each."}
+    shares = {1: "but “0”, with a weight of 1.00.", 8: "equally, with a weight of 0.13 each.", 10: "of 0.10 each."}
     assert shares[count] in words(root)
 
 

@@ -56,10 +56,11 @@ def test_it_says_how_far_the_hands_turn_and_that_the_position_does_not_matter(sh
         degrees = ", ".join(f"{sign}{turn}° (hand {hand})" for hand, turn in TURNS)
         assert words(root).startswith(
             f"Width 16. From position {position} (solid) to position {position + offset} (dashed), an offset of "
-            f"{sign}3, the hands turn by {degrees}. The dot product of the two rows is {product:.2f}, of at most 8."
+            f"{sign}3, the hands turn by {degrees}. The dot product of the two rows is {product:.2f}; it cannot "
+            "exceed 8."
         )
     turn_to(root, 4, 30, 0)
-    assert "rows is 2.00, of at most 2. " in words(root)
+    assert "rows is 2.00; it cannot exceed 2. " in words(root)
 
 
 @on_both_screens

@@ -43,7 +43,7 @@ function architectureControl(root, { story, opened, most, columns, layout, shipp
   function read(text) {
     const src = vocabulary.encode(text), unknown = [...new Set(vocabulary.unknownWords(text))];
     if (src.length < 1 || src.length > max_length) {
-      set(note, { text: `The model reads 1 to ${max_length} words and marks; here are ${src.length}.` });
+      set(note, { text: `The model reads 1 to ${max_length} words and punctuation marks; this story has ${src.length}.` });
       root.shown = { ...root.shown, refused: src.length };
       return;
     }
@@ -142,11 +142,11 @@ function tensorSizes(tensor) {
 
 /** The number at a place of a box's tensor, in words. */
 function boxReading({ rows, keys, values }, { box: { name, role }, head, row, column }) {
-  const at = `“${rows[row]}”, position ${row}`, value = values[row][column], key = keys && `“${keys[column]}”`;
+  const at = `“${rows[row]}” (position ${row})`, value = values[row][column], key = keys && `“${keys[column]}”`;
   if (role === "attention") {
-    if (value === undefined) return `At ${at}, ${key}, position ${column}, is still to come: it is masked.`;
-    const who = head === "mean" ? "the mean of the heads" : `head ${head}`;
-    return sentence("at weight", at, who, key, column, value.toFixed(2));
+    if (value === undefined) return `At ${at}, ${key} (position ${column}) is hidden by the causal mask.`;
+    const who = head === "mean" ? "the mean of all heads" : `head ${head}`;
+    return sentence("at weight", at, key, column, value.toFixed(2), who);
   }
   if (name === "output") return sentence("at logit", at, key, decimal(value));
   if (name === "softmax") return sentence("at probability", at, key, percent(value));

@@ -110,7 +110,7 @@ function maskCode({ length, causal, window }, count) {
 function maskName({ length, causal, window }, count) {
   const said = length < count ? [`valid length ${length}`] : [];
   if (causal) said.push(window ? "a window of 2 words back" : "causal");
-  const name = said.join(", ") || "no mask";
+  const name = said.join(" and ") || "no mask";
   return name[0].toUpperCase() + name.slice(1);
 }
 
@@ -127,7 +127,7 @@ function maskWords(mask, weights, names) {
     words.push(sees ? sentence("mask, query", names[last], sees, keys, looks, twoDigits(top), each)
       : `The last query is ${names[last]}.`);
     if (blind.length) {
-      words.push(`${namesInWords(blind)} ${blind.length > 1 ? "see" : "sees"} no key: weights of 0, and a sum of 0.`);
+      words.push(`${namesInWords(blind)} ${blind.length > 1 ? "see no key, so all their" : "sees no key, so all its"} weights are 0.`);
     } else words.push(sentence(mask.flat().includes(false) ? "mask, hidden" : "mask, nothing hidden"));
   }
   return words.join(" ");
