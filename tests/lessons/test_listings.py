@@ -210,6 +210,19 @@ def training(listing: Names) -> None:
     assert len(losses) == losses.index(min(losses)) + 1 + 3 < 30
     assert listing["validation_loss"](learner, theirs[:1]) == pytest.approx(min(losses))
 
+    scores = iter([1.0, 3.0, 2.0])
+    seen: list[Transformer] = []
+
+    def metric(one: Transformer) -> float:  # its best model is the second, whatever the loss says
+        assert not one.training and not torch.is_grad_enabled()
+        seen.append(deepcopy(one))
+        return next(scores)
+
+    chosen = model()
+    listing["train_model"](chosen, iter(theirs), theirs, **plain | {"steps": 3}, check_every=1, metric=metric)
+    assert chosen.training and torch.equal(chosen.output.weight, seen[1].output.weight)
+    assert not torch.equal(chosen.output.weight, seen[2].output.weight)
+
 
 def masks(listing: Names) -> None:
     ids = torch.tensor([[5, 6, 7, 8], [0, 0, 5, 6]])

@@ -30,7 +30,7 @@ def steps_control() -> Live:
     missing = [name for name in shares if name not in learned]
     words, (before, right) = look["next"][PLACE], record["places"][PLACE]
     best, p = words[0]
-    lists = (", ".join(some) or "nothing" for some in (learned, missing))
+    lists = (", ".join(some) or "none" for some in (learned, missing))
     state = BEGIN, record["steps"], f"{look['loss']:.2f}", look["text"], f"After “{before}”", best, percent(p), right
     figure = Figure(sentence("steps", *state, record["others"], *lists), 2.3)
     charts = {

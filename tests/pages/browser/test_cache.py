@@ -61,13 +61,13 @@ def test_each_step_shows_what_the_cache_holds_and_what_the_step_multiplies(show)
         assert state["kept"] == held and f"{held[0]:,} numbers in {held[0] * 4 / 1024:.1f} KiB" in words(root)
         assert state["with"] == multiplications(model.config, length, past=step - 1, new=1)
         assert state["without"] == multiplications(model.config, length, past=0, new=step)
-        assert f"The step multiplies {sum(state['with'].values()):,} times" in words(root)
+        assert f"The step takes {sum(state['with'].values()):,} multiplications" in words(root)
         assert rows.locator("rect:not([display])").count() == 2 * (step + length)
         pale = rows.locator("rect:not([display])[style*='-fill']").count()
         assert pale == (2 * (step - 1 + length) if step > 1 else 0), "what was kept is pale"
         cached.set_checked(False)
         assert shown(root)["kept"] == [0, 0]
-        assert f"The step multiplies {sum(state['without'].values()):,} times" in words(root)
+        assert f"The step takes {sum(state['without'].values()):,} multiplications" in words(root)
     assert step == slider.evaluate("e => Number(e.max)") + 1
     box = root.get_by_label("bars of the multiplications").bounding_box()
     drag(root, (box["x"] + box["width"] - 9, box["y"] + 40), (box["x"] + 9, box["y"] + 40))

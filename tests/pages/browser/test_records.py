@@ -64,7 +64,7 @@ def test_every_step_shows_what_was_written_and_calls_learned_what_is_right(show)
             assert shown(root) == expected | {"next": look["next"][place]}
             assert f"writes “{look['text']}”. " in words(root) and f"; {right} is right." in words(root)
             learned = [name for key, name in steps.NAMES.items() if look["right"][key] >= steps.LEARNED]
-            assert f"it has right: {', '.join(learned) or 'nothing'}. In fewer: " in words(root)
+            assert f"nine times in ten: {', '.join(learned) or 'none'}. These are right less often: " in words(root)
             mark = "✓ " if most_probable == right else ""
             assert root.locator(".tfm-bar-name").first.inner_text() == mark + most_probable
         right_words = {*STEPS["story"]["summary"].replace(",", "").split()}

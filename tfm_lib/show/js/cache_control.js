@@ -79,12 +79,12 @@ function cacheControl(root, { words, source, row, size, kept, anew }) {
     const rows = [...parts, "together"].map((part, n) => [part, ...(numbers[n] ?? [few, many]).map(count)]);
     partRows.show(rows, rows.length, (n) => n === parts.length);
     const begins = sentence("cache, step", step, ["[start]", ...words][step - 1], words[step - 1]);
-    const tokens = `${step} ${first ? "token" : "tokens"}`, without = first ? "times, as often as without a cache." :
+    const tokens = `${step} ${first ? "token" : "tokens"}`, without = first ? ", as many as without a cache." :
       sentence("cache, less", count(many), (many / few).toFixed(1));
     const holds = sentence("cache", tokens, held(step), source, held(source), count(few), without);
     say(cached ? `${begins} ${holds}` :
       `${begins} Nothing is kept: it makes keys and values of ${tokens} of the text and of the story's ${source} for ` +
-      `this word alone. The step multiplies ${count(many)} times; with a cache it would be ${count(few)} times.`,
+      `this word alone. The step takes ${count(many)} multiplications; with a cache it would take ${count(few)}.`,
       { step, kept: cached ? [step * row, source * row] : [0, 0], with: kept[step - 1], without: anew[step - 1] });
   }
 

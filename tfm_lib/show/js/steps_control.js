@@ -52,7 +52,7 @@ function stepsControl(root, { steps, story, places, others, curve, looks, step, 
     rightBars.show(shares.map(({ name, p }) => ({ name: p >= enough ? `✓ ${name}` : name, p })));
     set(marker, { cx: x(look.step), cy: y(look.loss) });
     set(pole, { x1: x(look.step), x2: x(look.step) });
-    const list = (kept) => shares.filter(kept).map(({ name }) => name).join(", ") || "nothing";
+    const list = (kept) => shares.filter(kept).map(({ name }) => name).join(", ") || "none";
     const after = before ? `After “${before}”` : "At the start", [[best, p]] = next;
     say(sentence("steps", look.step, steps, look.loss.toFixed(2), look.text, after, best, percent(p), wanted, others,
       list((one) => one.p >= enough), list((one) => one.p < enough)),
