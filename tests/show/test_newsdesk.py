@@ -64,8 +64,8 @@ def test_the_control_opens_with_the_words_that_are_written(shipped):
     ids = greedy(model, src, MOST_TOKENS)[0].tolist()
     words, chance = vocabulary.pieces(ids), token_log_probs(model, src, torch.tensor([ids[:3]])).sum().exp()
     shown = repr(decoding_control(model, vocabulary, STORY, " ".join(words[:3])))
-    assert shown.startswith(f"Word 4: likeliest is “{words[3]}” with ")
-    assert f"Written: 3 words, with a probability of {100 * chance:.1f} %. By itself" in shown
+    assert shown.startswith(f"Word 4: the most probable word is “{words[3]}” with ")
+    assert f"The text so far, 3 words, has a probability of {100 * chance:.1f} %. By itself" in shown
     assert f"By itself the model would write {len(ids) - 3} more." in shown
 
 

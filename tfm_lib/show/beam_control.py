@@ -38,7 +38,7 @@ def beam_control(model: Transformer, vocabulary: Vocabulary, story: str) -> Live
         if rank < WIDTH:
             ended = sentence("beam, ended", "One text has ended,", "“”", minus(totals[rank]))
     first = goes_on[0]
-    begin = 1, "one beam, the empty text", 2 * WIDTH, WIDTH, "go", f"“{words[first]}”"
+    begin = 1, "one beam, the empty text", 2 * WIDTH, WIDTH, "are", f"“{words[first]}”"
     figure = Figure(sentence("beam", *begin, percent(probs[first]), minus(totals[first]), ended), 2.1)
     axes = figure.subplots()
     colors = [MEANING["aside" if fate.startswith("✗") else "chosen"].color for fate in fates]

@@ -70,7 +70,7 @@ function beamControl(root, { story, most, widths, penalties, width, penalty, shi
     const ended = texts.length > 1 ? `${texts.length} texts have ended, the best of them` : "One text has ended,";
     const best = texts.length ? sentence("beam, ended", ended, quoted(texts[0].tokens), decimal(texts[0].score))
       : sentence("beam, none has ended");
-    return sentence("beam", state.step, continued, found.length, goesOn.length, goesOn.length > 1 ? "go" : "goes",
+    return sentence("beam", state.step, continued, found.length, goesOn.length, goesOn.length > 1 ? "are" : "is",
       quoted(first.tokens), percent(p), decimal(first.total), best);
   }
 
