@@ -9,10 +9,14 @@ end
 
 -- A table with more words than a line has room for is as wide as the page, and each column by the words in it.
 function Table(tbl)
-  local total, most = {}, {}
+  local total, most, word = {}, {}, {}
   local function count(row)
     for place, cell in ipairs(row.cells) do
-      local length = #pandoc.utils.stringify(cell.contents)
+      local text = pandoc.utils.stringify(cell.contents)
+      local length = #text
+      for found in text:gmatch('%S+') do
+        word[place] = math.max(word[place] or 0, math.min(#found, 15)) -- longer ones may break
+      end
       total[place] = (total[place] or 0) + length
       most[place] = math.max(most[place] or 0, length)
     end
@@ -31,8 +35,13 @@ function Table(tbl)
     sum = sum + weights[place]
   end
   if line > 90 then
+    local wide = 0
     for place, weight in ipairs(weights) do
-      tbl.colspecs[place][2] = weight / sum
+      weights[place] = math.max(weight / sum, (word[place] or 0) / 100)
+      wide = wide + weights[place]
+    end
+    for place, weight in ipairs(weights) do
+      tbl.colspecs[place][2] = weight / wide
     end
   end
   return tbl

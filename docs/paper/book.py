@@ -23,6 +23,16 @@ RENAMED = {"dot.circle": "dot.o"}  # signs that Typst calls by another name than
 FOLDER = re.compile(r"(?<=\]\()(?:\.\./)?(?:notebooks|docs)/")  # of a link: in the book all files lie side by side
 
 
+def titled(words: str) -> str:
+    """A title that stays with what follows it."""
+    return f"`#titled({json.dumps(words, ensure_ascii=False)})`{{=typst}}"
+
+
+def told(name: str, text: str) -> list[str]:
+    """A folded part, unfolded: its name goes before its first words, or above code."""
+    return [titled(name), text] if text.startswith("```") else [f"**{name}.** {text}"]
+
+
 class Chapter:
     """A lesson in print: its text in order, then what a reader turns to after trying: solutions and answers."""
 
@@ -41,7 +51,7 @@ class Chapter:
             number = f"{len(self.answers) + 1}."
             self.answers.append(indent(folds[0][1], "    ").replace("    ", f"{number:4}", 1))
             return [indent(text, "    ").replace("    ", f"{number:4}", 1)]
-        parts = [f"**{name}.**{' ' if told[0].isalnum() else chr(10) * 2}{told}" for name, told in folds]
+        parts = [part for fold in folds for part in told(*fold)]
         if "solution" not in tags(cell):
             return [text, *parts]
         exercise = next(line for line in reversed("\n".join(self.text).splitlines()) if line.startswith("### Exercise"))
@@ -51,8 +61,8 @@ class Chapter:
     def run(self, cell: NotebookNode) -> list[str]:
         """The Markdown of a cell's code, of what it writes, and of its pictures."""
         parts = []
-        if code(cell) and (titled := TITLE.match(cell.source)):
-            parts.append(f"`#titled({json.dumps(titled[1])})`{{=typst}}")
+        if code(cell) and (title := TITLE.match(cell.source)):
+            parts.append(titled(title[1]))
         if "getsource" in cell.source:
             parts.append(f"````python\n{printed(cell)}\n````")
         elif source := code(cell):

@@ -31,7 +31,9 @@ TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
 CHECKED = re.compile(r"^from tfm_lib\.ask\.checks import check\n+|\n*^check\(.*\n?", re.MULTILINE)
 # Set-up, quizzes, progress and the versions serve the notebook.
 SERVICE = re.compile(
-    r"^from (importlib\.util|tfm_lib\.ask\.(quiz|progress)) |importlib\.metadata|^import platform$", re.MULTILINE
+    r"^import platform$|importlib\.metadata|^(quiz|progress)\(|"
+    r"^from (importlib\.util|tfm_lib\.ask\.(quiz|progress)|IPython\.display) ",
+    re.MULTILINE,
 )
 
 

@@ -36,6 +36,12 @@ def sentences(text: str) -> list[str]:
     return [" ".join(sentence.split()) for sentence in SENTENCE.findall(text)]
 
 
+def lead(text: str, least: int) -> str:
+    """The first sentence of a text; where it has fewer letters, the second one, too."""
+    first = sentences(text)[:2]
+    return " ".join(first if first and len(first[0]) < least else first[:1])
+
+
 def plain(text: str) -> str:
     """Words as Markdown that says no more than they."""
     return re.sub(r"([\\`*_$\[\]<>|#~])", r"\\\1", text)
@@ -56,12 +62,14 @@ def sections(cells: list[NotebookNode]) -> Iterator[tuple[str, list[NotebookNode
     """The sections of the first part of a lesson, by their headings."""
     title, found = "", list[NotebookNode]()
     for cell in cells:
-        if cell.cell_type == "markdown" and cell.source.startswith("## "):
-            yield title, found
-            title, found = cell.source.splitlines()[0][3:], []
-            if title == "Second reading":
-                return
-        found.append(cell)
+        is_text = cell.cell_type == "markdown"
+        for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE) if is_text else [cell.source]:
+            if is_text and part.startswith("## "):
+                yield title, found
+                title, found = part.splitlines()[0][3:], []
+                if title == "Second reading":
+                    return
+            found.append(NotebookNode(cell, source=part))
     yield title, found
 
 
@@ -83,7 +91,7 @@ class Deck:
                     body = "\n".join(f"{number}. {words}" for number, words in enumerate(mistakes, 1))
                     self.slides.append(slide("In practice: mistakes that raise no error", body))
             elif title == "Recap":
-                recap = slide(title, sized(min(27, (6.5e5 / len(text)) ** 0.5), text))
+                recap = slide(title, sized(min(27, (5.3e5 / len(text)) ** 0.5), text))
             elif title == "Questions":
                 for cell in cells:
                     if "opening" in tags(cell):
@@ -101,8 +109,7 @@ class Deck:
 
     def teach(self, title: str, text: str, cells: list[NotebookNode]) -> None:
         """A section: how it begins, its pictures, formulas and predictions, and a short piece of code."""
-        lead = sentences(text.split("\n\n")[0])
-        self.slides.append(slide(title, " ".join(lead[: 2 if sum(map(len, lead[:2])) < 220 else 1]), "section", text))
+        self.slides.append(slide(title, lead(text.split("\n\n")[0], 80), "section", text))
         shown = short([cell for cell in cells if cell.cell_type == "code"])
         for cell in cells:
             if cell.cell_type == "markdown":
@@ -111,7 +118,7 @@ class Deck:
                 for number, picture in enumerate(pictures(cell)):
                     file = f"{cell.id}-{number}.png"
                     Path(self.folder, file).write_bytes(picture.png)
-                    words = plain(sentences(picture.words)[0])
+                    words = plain(lead(picture.words, 50))
                     self.slides.append(slide(title, f"![{words}]({file})", "picture", plain(picture.words)))
                 if cell in shown:
                     self.slides.append(slide(title, listing(cell), "code"))
@@ -160,11 +167,11 @@ def write_slides(out: Path, lessons: Sequence[Lesson] = LESSONS) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as work:
         options = subset.Options(flavor="woff", layout_features=["*"])
-        font = subset.load_font(str(FONT), options)
-        cut = subset.Subsetter(options)
-        cut.populate(unicodes=[sign for block in BLOCKS for sign in range(*block)])
-        cut.subset(font)
-        subset.save_font(font, f"{work}/{FONT.stem}.woff", options)
+        with subset.load_font(str(FONT), options) as font:
+            cut = subset.Subsetter(options)
+            cut.populate(unicodes=[sign for block in BLOCKS for sign in range(*block)])
+            cut.subset(font)
+            subset.save_font(font, f"{work}/{FONT.stem}.woff", options)
         shutil.copy(HERE / "slides.css", work)
         for lesson in lessons:
             write_deck(lesson, Path(work), out / f"{lesson.name}.html")

@@ -12,7 +12,7 @@ from tfm_lib.lessons import LESSONS
 
 pytest.importorskip("typst", reason="the group `paper` is not installed")
 pytest.importorskip("sphinx_revealjs", reason="the group `paper` is not installed")
-from docs.paper import book, cells, slides  # noqa: E402
+from docs.paper import book, cells, slides
 
 # Words for what a page or a notebook can do, and paper cannot.
 INTERACTIVE = re.compile(
@@ -21,15 +21,17 @@ INTERACTIVE = re.compile(
     r"`progress\(\)`|claim:|kernel, read them)\b|<kbd>|class=.knob|<details>"
 )
 NO_PROSE = re.compile(r"^(`{3,}).*?^\1$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)  # fenced code, and where links lead
+ALT = "A line rises from the left to the right, and then it falls. More."
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (555).to_bytes(4, "big")
-QUESTION = "**Is it one?**\n\n- A: Yes.\n- B: No.\n\n<details><summary>Answer</summary>\n\n**A.** {}\n\n- B: It is.\n\n</details>"
+ANSWER = "<details><summary>Answer</summary>\n\n**A.** One is.\n\n- B: It is.\n\n</details>"
+QUESTION = f"**Is it one?**\n\n- A: Yes.\n- B: No.\n\n{ANSWER}"
 
 
 @pytest.fixture
 def small(tmp_path):
     """A lesson in which each thing that a lesson can hold is there once."""
     shown = {"image/png": b64encode(PNG).decode()}
-    picture = new_output("display_data", shown, metadata={"image/png": {"alt": "A line rises. More."}})
+    picture = new_output("display_data", shown, metadata={"image/png": {"alt": ALT}})
     opening = new_output("execute_result", {"text/markdown": "Read or skip?\n\n1. Is it one?", "text/plain": "Quiz"})
     check = "from tfm_lib.ask.checks import check\n\nmine = ...\n\ncheck('a.b', mine)"
     tagged = {name: {"tags": [name]} for name in ("exercise", "solution", "guess")}
@@ -48,7 +50,7 @@ def small(tmp_path):
         new_markdown_cell("<details><summary>A nudge</summary>\n\nAdd.\n\n</details>", metadata=tagged["solution"]),
         new_markdown_cell("## Recap\n\n1. Sums add."),
         new_markdown_cell("## Questions"),
-        new_markdown_cell(QUESTION.format("One is."), metadata=asked),
+        new_markdown_cell(QUESTION, metadata=asked),
         new_markdown_cell("## Second reading\n\n- [deeper](#deeper-more) and [out](../tfm_lib/masks.py)"),
         new_markdown_cell("## Deeper: more\n\nSee [section 1](#1-sums)."),
     ]
@@ -81,7 +83,7 @@ def test_a_chapter_has_its_solutions_and_answers_at_its_end_and_no_machinery(sma
     assert places == sorted(places)
     for machinery in ("quiz", "claim", "Press", "check", "draw()", "not attempted", "<details"):
         assert machinery not in text
-    assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and '0.png", 50%, "A line rises. More.")' in text
+    assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and f'0.png", 50%, "{ALT}")' in text
 
 
 def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_path):
@@ -98,12 +100,14 @@ def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_pat
         ("Recap", "text"),
     ]
     assert "It holds:" in deck[3] and "$$ a + b $$" in deck[3] and "**What?**" in deck[4]
-    assert "![A line rises.](drawn-0.png)" in deck[6] and ". . .\n\n**A.** One is." in deck[7]
+    assert f"![{ALT[:-6]}](drawn-0.png)" in deck[6] and ". . .\n\n**A.** One is." in deck[7]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 def test_nothing_on_paper_asks_to_be_pressed(lesson, tmp_path):
-    prose = NO_PROSE.sub("", str(book.Chapter(lesson, tmp_path)))
+    chapter = str(book.Chapter(lesson, tmp_path))
+    assert not re.search(r"quiz\(|progress\(\)|tfm_lib is missing|[^_]check\(|not attempted", chapter)
+    prose = NO_PROSE.sub("", chapter)
     assert len(prose) > 10_000 and [found[0] for found in INTERACTIVE.finditer(prose)] == []
 
 
@@ -127,3 +131,23 @@ def test_a_book_is_typeset_and_what_is_not_in_it_is_no_link(small, tmp_path):
         texts = [page.get_textpage().get_text_bounded() for page in pdf]
     assert texts[1].startswith("Contents") and "1 Sums" in texts[1] and "2 + 2" not in texts[2]
     assert "deeper and out" in texts[-1] or "deeper and out" in texts[-2]
+
+
+@pytest.mark.slow
+def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
+    """The margins are 28 mm; half a millimeter lets letters hang over."""
+    import numpy as np
+    import pypdfium2
+
+    file = tmp_path / "book.pdf"
+    book.write_book(file)
+    assert file.stat().st_size < 30e6
+    with pypdfium2.PdfDocument(file) as pdf:
+        titles = [entry.get_title() for entry in pdf.get_toc()]
+        assert [f"{lesson.number} · {lesson.title}" for lesson in LESSONS] == [t for t in titles if t[2:5] == " · "]
+        assert {"About this book", "Symbols and terms", "The landscape", "Glossary"} <= {*titles}
+        assert 400 < len(pdf) < 900
+        for number, page in enumerate(pdf, 1):
+            pixels = np.asarray(page.render(scale=1, grayscale=True).to_pil())
+            edge = round(27.5 / 25.4 * 72)
+            assert pixels[:, :edge].min() > 200 and pixels[:, -edge:].min() > 200, f"page {number} runs over"
