@@ -1,10 +1,8 @@
-# Every target does the whole set-up itself, in .venv from requirements.lock or in the activated conda environment of
-# environment.yml; a second call installs nothing. Works with GNU make 3.81 and newer.
+# Each target does the set-up, in .venv from requirements.lock or in the active conda environment. GNU make 3.81 or newer.
 
 UV_SYSTEM_CERTS ?= 1
 export UV_SYSTEM_CERTS
-# Where this is set nothing is cached, and every notebook would compile torch again.
-unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE # or nothing would be cached, and every notebook would compile torch again
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
 
 # Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
@@ -36,7 +34,7 @@ READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
 COMMANDS := lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
-  colab bench site check lessons claims stamp address
+  colab slides book bench site check lessons claims stamp address
 .PHONY: help $(COMMANDS) clean
 lab: ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
@@ -63,6 +61,8 @@ reset: ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 progress: ## how far you are in the exercises and questions of each lesson (in DIR)
 student: ## for teachers: the lessons without solutions, in student_lessons/, or OUT
 colab: ## the lessons and the file that they need there, for Colab, in colab/, or OUT
+slides: ## for teachers: a deck of slides for each lesson, or LESSON=04, in slides/, or OUT
+book: ## the whole course as a PDF to print or to read, in book.pdf, or OUT
 bench: ## speed beside other implementations, about 10 minutes (ARGS='--rounds 3': less)
 site: ## the lessons as web pages, in site/, readable without any network
 check: ## for authors: list all that is wrong with the lessons (with LESSON=04)
@@ -74,7 +74,7 @@ $(COMMANDS): $(READY)
 	@TFM_BY_MAKE='$(OPTIONS)' $(RUN) -m tfm_lib $@
 
 clean: ## remove what was built; my_lessons/ and runs/ stay
-	rm -rf .venv .uv site colab dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
+	rm -rf .venv .uv site colab slides book.pdf dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .roundings
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python

@@ -187,10 +187,12 @@ def test_every_lesson_can_become_a_page(path):
                 mathml(token["raw"], token["type"] == "block_math")
 
 
-def test_make_looks_for_what_the_group_site_brings_and_publishes_what_it_writes():
+def test_make_looks_for_what_the_groups_bring_and_publishes_what_it_writes():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    group = {Requirement(need).name for need in project["dependency-groups"]["site"]}
-    assert {name.replace("_", "-") for name in course.PAGES_NEED} == group
+    for group, modules in course.NEEDS.items():
+        brought = {Requirement(need).name.removesuffix("-binary") for need in project["dependency-groups"][group]}
+        brought -= {"pypdfium2"}  # for tests
+        assert {name.replace("_", "-") for name in modules} == brought
     jobs = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))["jobs"]
     steps = jobs["build"]["steps"]
     assert any(step.get("run", "").startswith("make site") for step in steps)
@@ -201,5 +203,6 @@ def test_make_looks_for_what_the_group_site_brings_and_publishes_what_it_writes(
 def test_the_command_says_what_conda_does_not_bring(monkeypatch):
     monkeypatch.setattr(course, "enter_clone", lambda: None)
     monkeypatch.setattr(course, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="need more than conda brings: uv pip install --python .* --group site$"):
-        course.site()
+    for command, groups in ((course.site, "--group site"), (course.slides, "--group site --group paper")):
+        with pytest.raises(ValueError, match=f"needs more than conda brings: uv pip install --python .* {groups}$"):
+            command()

