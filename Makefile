@@ -1,12 +1,10 @@
 # Every target does the whole set-up itself, in .venv from requirements.lock or in the activated conda environment of
 # environment.yml; a second call installs nothing. Works with GNU make 3.81 and newer.
 
-UV_SYSTEM_CERTS ?= 1
-export UV_SYSTEM_CERTS
+export UV_SYSTEM_CERTS ?= 1
 # Where this is set nothing is cached, and every notebook would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
-
 # Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
 # typed: make does not expand them, and the command reads, or refuses, them in the environment, which no shell expands.
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
@@ -36,7 +34,7 @@ READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
 COMMANDS := lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
-  bench site check lessons claims stamp
+  answers grade nbgrader bench site check lessons claims stamp
 .PHONY: help $(COMMANDS) clean
 lab: ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
@@ -58,10 +56,13 @@ write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv, by the newest run
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
-flashcards: ## the questions of all lessons as a deck for Anki, in flashcards.apkg, or OUT
+flashcards: ## the questions as a deck for Anki, or OUT=moodle.xml, OUT=qti.zip for a platform
 reset: ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 progress: ## how far you are in the exercises and questions of each lesson (in DIR)
-student: ## for teachers: the lessons without solutions, in student_lessons/, or OUT
+student: ## for teachers: the lessons, no solutions, in student_lessons/, or OUT=course.zip
+answers: ## for teachers: the solutions and answers, a page per lesson, in answers/, or OUT
+grade: ## for teachers: grade submissions/ (DIR) into grades/ (OUT); SEED=7: other inputs
+nbgrader: ## for teachers: the lessons as assignments of nbgrader, in nbgrader/, or OUT
 bench: ## speed beside other implementations, about 10 minutes (ARGS='--rounds 3': less)
 site: ## the lessons as web pages, in site/, readable without any network
 check: ## for authors: list all that is wrong with the lessons (with LESSON=04)
@@ -84,10 +85,9 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 
 # Another build of torch has other hashes than the lock's and brings its own libraries: everything else is
 # installed as locked, and torch in the locked versions from the index of that build.
-TORCH := torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+
 .venv/.installed-%: pyproject.toml requirements.lock | $(UV) .venv/bin/python
 	@echo "Installing the course into .venv with the $* build of torch."
-	awk '/^[a-z]/ {keep = !/^($(TORCH))==/} keep' requirements.lock > .venv/without-torch.lock
+	awk '/^[a-z]/ {keep = !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+)==/} keep' requirements.lock > .venv/without-torch.lock
 	$(UV) pip sync --python .venv/bin/python --require-hashes .venv/without-torch.lock
 	$(UV) pip install --python .venv/bin/python --torch-backend $* \
 	  $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock)
