@@ -16,10 +16,8 @@ PACKAGE = ROOT / "tfm_lib"
 ROOMS = {
     "base": ["lessons", "files", "errors"],
     "model": ["masks", "attention", "positions", "layers", "model"],
-    **{
-        room: []
-        for room in ("data", "writing", "learning", "pretrained", "checkup", "practice", "show", "ask", "commands")
-    },
+    **dict.fromkeys(("data", "writing", "learning", "pretrained", "checkup", "practice", "show"), []),
+    **dict.fromkeys(("ask", "grading", "commands"), []),
 }
 PLACES = {name: place for place, (room, files) in enumerate(ROOMS.items()) for name in files or [room]}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
@@ -95,8 +93,8 @@ def lines(paths: list[Path]) -> int:
 def test_the_model_takes_an_evening_to_read_and_the_package_stays_small():
     """At 350 lines an hour, the pace of careful reading."""
     assert lines([PACKAGE / f"{name}.py" for name in ROOMS["model"]]) <= 850
-    assert lines(READ) <= 14_820
-    assert lines([*(PACKAGE.parent / "tests").rglob("*.py")]) <= 23_740
+    assert lines(READ) <= 15_890
+    assert lines([*(PACKAGE.parent / "tests").rglob("*.py")]) <= 24_130
     assert lines([PACKAGE.parent / "Makefile"]) <= 110
 
 

@@ -20,8 +20,9 @@ from tfm_lib.lessons import COURSE, IN_CLONE, LESSONS, Lesson
 
 # What `make lab` needs, and what lessons link to: all of a clone but its tests.
 PARTS = (
-    ".devcontainer", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "LICENSE-text", "Makefile", "NOTICE",
-    "README.md", "benchmarks", "docs", "environment.yml", "pyproject.toml", "requirements.lock", "tfm_lib",
+    ".devcontainer", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "LICENSE-text",
+    "NOTICE", "Makefile", "README.md", "benchmarks", "docs", "environment.yml", "pyproject.toml", "requirements.lock",
+    "tfm_lib",
 )  # fmt: skip
 CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
