@@ -21,8 +21,9 @@ QTI = f"{{{lms.QTI}}}"
 
 def items(package: bytes) -> list[ET.Element]:
     with zipfile.ZipFile(io.BytesIO(package)) as files:
-        listed = [one.get("href") for one in ET.fromstring(files.read("imsmanifest.xml")).iter() if one.get("href")]
-        assert sorted({*listed}) == sorted({*files.namelist()} - {"imsmanifest.xml"}), "the manifest lists each file"
+        hrefs = [one.get("href") for one in ET.fromstring(files.read("imsmanifest.xml")).iter()]
+        listed = [*dict.fromkeys(filter(None, hrefs))]
+        assert sorted(listed) == sorted({*files.namelist()} - {"imsmanifest.xml"}), "the manifest lists each file"
         return [ET.fromstring(files.read(name)) for name in listed if name.startswith("items/")]
 
 
