@@ -40,8 +40,11 @@ HOSTILE = {  # a cell, and what is said of it
     "forks": (cell("for _ in range(10**4): os.fork()"), "PermissionError"),
     "devours": (cell("my_answer = bytearray(2**32)"), "MemoryError"),
     "replaces": (
-        cell("import tfm_lib.ask.checks as c, tfm_lib.ask.verdict as v", "c.check = v.judge = v.decide = lambda *a: 1", answer="1")
-        .replace("check(", "c.check("),
+        cell(
+            "import tfm_lib.ask.checks as c, tfm_lib.ask.verdict as v",
+            "check = c.check = v.judge = v.decide = lambda *a: 1",
+            answer="1",
+        ),
         "hands nothing to `check`",
     ),
     "reads": (cell("my_answer = open(glob.glob('SUBMISSIONS/*/*')[0]).read()"), "IndexError"),
@@ -101,7 +104,8 @@ def test_a_class_is_graded_and_none_harms_another(honest, sandbox, tmp_path):
     for name, (_, said) in HOSTILE.items():
         row = rows[name, NAMES[1]]
         assert row.verdict == "wrong" and said in row.diagnosis, row
-        assert [rows[name, NAMES[place]].verdict for place in (0, 2)] == ["right", "right"], "its honest answers count"
+        assert rows[name, NAMES[0]].verdict == "right", "its honest answers count"
+        assert rows[name, NAMES[2]].verdict == ("wrong" if name == "replaces" else "right")
     assert rows["broken", ""].verdict == "unread"
     assert not [row for row in rows.values() if SECRET in row.diagnosis]
 
