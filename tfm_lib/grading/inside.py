@@ -41,7 +41,7 @@ def main() -> None:
     topics = {cell["topic"] for cell in job["cells"]}
     modules = [importlib.import_module(f"tfm_lib.ask.exercises.{topic}") for topic in sorted(topics)]
     known = {one.name: one for module in modules for one in vars(module).values() if isinstance(one, Exercise)}
-    running.SECONDS, running.WAITING = job["seconds"], max(30.0, job["seconds"])
+    running.SECONDS = job["seconds"]
     _limit(job["seconds"], len(job["cells"]))
     tell({"ready": True})
     student = Student(job, known, tell)

@@ -58,9 +58,9 @@ class Sandbox(NamedTuple):
         name, late = f"tfm-grade-{secrets.token_hex(6)}", list[bool]()
         forks = [_no_forks()] if self.kind == "bwrap" else []
         command = self._bwrap(forks[0], hidden) if forks else self._container(name)
-        pipe = subprocess.PIPE
+        pipe, clean = subprocess.PIPE, ENVIRONMENT if forks else None  # what is in bubblewrap's own can be read there
         with TemporaryFile() as said:
-            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, pass_fds=forks)
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, pass_fds=forks, env=clean)
             for fork in forks:
                 os.close(fork)
 
@@ -93,11 +93,10 @@ class Sandbox(NamedTuple):
         parts = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", *whole]
         binds = [word for part in map(str, parts) for word in ("--ro-bind-try", os.path.realpath(part), part)]
         away = ["--tmpfs", str(hidden), "--remount-ro", str(hidden)] if hidden else []
-        names = [word for pair in ENVIRONMENT.items() for word in ("--setenv", *pair)]
-        apart = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", *names]
+        program = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
         folders = ["--proc", "/proc", "--dev", "/dev", "--size", str(SIZE), "--tmpfs", FOLDER]
         closed = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", FOLDER, "--seccomp", str(fork)]
-        return ["bwrap", *apart, *folders, *binds, *away, *closed, sys.executable, *INSIDE]
+        return [*program, "--cap-drop", "ALL", *folders, *binds, *away, *closed, sys.executable, *INSIDE]
 
     def _container(self, name: str) -> list[str]:
         names = [f"--env={name}={value}" for name, value in ENVIRONMENT.items() if name != "PATH"]
