@@ -4,6 +4,7 @@
 """
 
 import ast
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -89,9 +90,9 @@ project.items.append(solutions)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """One worker a core; a single file needs none, since its tests stay together."""
+    """One worker more than cores, since each waits at times; none for a single file, whose tests stay together."""
     files = [Path(str(argument).split("::")[0]) for argument in config.args]
-    return 0 if len({*files}) == 1 and files[0].is_file() else None
+    return 0 if len({*files}) == 1 and files[0].is_file() else (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(trylast=True)
