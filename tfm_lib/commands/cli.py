@@ -38,7 +38,7 @@ def flashcards(
         "flashcards.apkg"
     ),
 ) -> None:
-    """The questions of all lessons as a deck for Anki, or for a learning platform."""
+    """The questions for Anki, Moodle, or in QTI."""
     from tfm_lib.ask.questions import read_course
 
     lessons = read_course(FOLDER)

@@ -16,7 +16,7 @@ def student(
         "student_lessons"
     ),
 ) -> None:
-    """The lessons without solutions, to hand out; in a zip file with all that `make lab` needs."""
+    """The lessons without solutions, to hand out."""
     if out.suffix.lower() == ".zip":
         from tfm_lib.commands.handing_out import bundle
 
@@ -37,7 +37,7 @@ def grade(
     out: Folder = Path("grades"),
     seed: Annotated[int, Option(parser=integer(0, 2**32 - 1), help="of the numbers that answers are tried on")] = 0,
 ) -> None:
-    """Grade the exercises of collected notebooks, each submission in a sandbox of its own."""
+    """Grade collected notebooks, each in a sandbox."""
     from tqdm import tqdm
 
     from tfm_lib.files import write_whole
@@ -53,7 +53,7 @@ def grade(
 
 
 def nbgrader(out: Folder = Path("nbgrader")) -> None:
-    """The lessons as assignments of nbgrader, with a cell that grades each exercise."""
+    """The lessons as assignments of nbgrader."""
     from tfm_lib.commands.handing_out import write_assignments
 
     print(f"{write_assignments(out)} assignments are in {out}/source; there: nbgrader generate_assignment 01_attention")
