@@ -28,7 +28,7 @@ CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 STYLE = """:root { color-scheme: light dark; }
 body { font: 16px/1.5 sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; }
-pre { overflow-x: auto; padding: .6em; border: 1px solid #8886; } @media print { h3 { break-after: avoid; } }"""
+pre { overflow-x: auto; font-size: 14px; padding: .6em; border: 1px solid #8886; }"""
 # nbgrader's own stub would raise at the end of each cell: ours is in it already.
 CONFIG = """c = get_config()
 c.CourseDirectory.course_id = "transformer"

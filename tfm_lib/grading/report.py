@@ -31,24 +31,32 @@ def _harmless(text: str) -> str:
 
 
 def as_page(rows: list[Row]) -> str:
-    """Exercises by how many got them wrong, each with its most frequent diagnoses; then what could not be read."""
+    """Exercises by how many got them wrong, each with its most frequent diagnoses; then the others, in a line each."""
     graded = [row for row in rows if row.exercise]
     wrong = Counter(row.exercise for row in graded if row.verdict == "wrong")
-    order = sorted({row.exercise: 0 for row in graded}, key=lambda name: -wrong[name])
-    parts = [_exercise(name, [row for row in graded if row.exercise == name]) for name in order]
+    parts = [_exercise(name, graded) for name, _ in wrong.most_common()]
+    others = dict.fromkeys(row.exercise for row in graded if row.exercise not in wrong)
+    lines = [f"<li>{_title(name)}: {_counts(name, graded)}</li>" for name in others]
     unread = [f"<li>{escape(row.submission)}: {escape(row.diagnosis)}</li>" for row in rows if not row.exercise]
-    missed = f"<h2>Not read</h2>\n<ul>{''.join(unread)}</ul>" if unread else ""
-    people = len({row.submission for row in rows})
-    title = f"What most got wrong, of {people} submissions"
+    lists = (("Wrong in no submission", lines), ("Not read", unread))
+    ends = [f"<h2>{title}</h2>\n<ul>{''.join(items)}</ul>" for title, items in lists if items]
+    title = f"What most got wrong, of {len({row.submission for row in rows})} submissions"
     head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"
-    return "\n".join([head, f"<h1>{title}</h1>", *parts, missed, "</html>\n"])
+    return "\n".join([head, f"<h1>{title}</h1>", *parts, *ends, "</html>\n"])
+
+
+def _title(name: str) -> str:
+    called = heading(name)
+    return escape(f"{called.file[:2]}, {called}" if called else name)
+
+
+def _counts(name: str, rows: list[Row]) -> str:
+    states = Counter(row.verdict for row in rows if row.exercise == name)
+    return ", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "open", "missing") if states[state])
 
 
 def _exercise(name: str, rows: list[Row]) -> str:
-    states = Counter(row.verdict for row in rows)
-    called = heading(name)
-    title = f"{called.file[:2]}, {called}" if called else name
-    counts = ", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "open", "missing") if states[state])
-    said = Counter(row.diagnosis for row in rows if row.verdict == "wrong").most_common(SHOWN)
+    said = Counter(row.diagnosis for row in rows if (row.exercise, row.verdict) == (name, "wrong")).most_common(SHOWN)
     lines = [f"<tr><td>{count}</td><td>{escape(diagnosis)}</td></tr>" for diagnosis, count in said]
-    return f"<h2>{escape(title)}</h2>\n<p><code>{escape(name)}</code>: {counts}</p>\n<table>{''.join(lines)}</table>"
+    counts = f"<p><code>{escape(name)}</code>: {_counts(name, rows)}</p>"
+    return f"<h2>{_title(name)}</h2>\n{counts}\n<table>{''.join(lines)}</table>"
