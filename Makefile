@@ -1,10 +1,8 @@
 # Each target does the set-up, in .venv from requirements.lock or in the active conda environment. GNU make 3.81 or newer.
 
-UV_SYSTEM_CERTS ?= 1
-export UV_SYSTEM_CERTS
+export UV_SYSTEM_CERTS ?= 1
 unexport PYTHONDONTWRITEBYTECODE # or nothing would be cached, and every notebook would compile torch again
 UV := $(or $(UV),$(shell command -v uv 2>/dev/null || echo .uv/bin/uv))
-
 # Options are read from make's command line only: in the environment names like DATA are too common. They arrive as
 # typed: make does not expand them, and the command reads, or refuses, them in the environment, which no shell expands.
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(if $(value $(name)),$(name))))
@@ -34,7 +32,7 @@ READY := .venv/.installed$(TORCH_BACKEND:%=-%)
 endif
 
 COMMANDS := lab test test-slow test-weekly test-browser lint train write export flashcards reset progress student \
-  colab slides book bench site check lessons claims stamp address
+  answers grade nbgrader colab slides book bench site check lessons claims stamp address
 .PHONY: help $(COMMANDS) clean
 lab: ## open the lessons in JupyterLab, in your own copies
 ## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
@@ -56,10 +54,13 @@ write: ## summarize TEXT='...', FILE=texts.txt or pairs.csv, by the newest run
 ## BEAMS=4: beam search; COUNT=3: several of each text
 export: ## what MODEL (as above) is, as a folder for transformers: exported/NAME, or OUT
 ## HEAD=0: a copying model without its head, scored on DATA (FIELDS, SEED) or TASK
-flashcards: ## the questions of all lessons as a deck for Anki, in flashcards.apkg, or OUT
+flashcards: ## the questions as a deck for Anki, or OUT=moodle.xml, OUT=qti.zip for a platform
 reset: ## a fresh copy of one lesson; the old one is kept (LESSON=03)
 progress: ## how far you are in the exercises and questions of each lesson (in DIR)
-student: ## for teachers: the lessons without solutions, in student_lessons/, or OUT
+student: ## for teachers: the lessons, no solutions, in student_lessons/, or OUT=course.zip
+answers: ## for teachers: the solutions and answers, a page per lesson, in answers/, or OUT
+grade: ## for teachers: grade submissions/ (DIR) into grades/ (OUT); SEED=7: other inputs
+nbgrader: ## for teachers: the lessons as assignments of nbgrader, in nbgrader/, or OUT
 colab: ## the lessons and the file that they need there, for Colab, in colab/, or OUT
 slides: ## for teachers: a deck of slides for each lesson, or LESSON=04, in slides/, or OUT
 book: ## the whole course as a PDF to print or to read, in book.pdf, or OUT
@@ -86,10 +87,9 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 
 # Another build of torch has other hashes than the lock's and brings its own libraries: everything else is
 # installed as locked, and torch in the locked versions from the index of that build.
-TORCH := torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+
 .venv/.installed-%: pyproject.toml requirements.lock | $(UV) .venv/bin/python
 	@echo "Installing the course into .venv with the $* build of torch."
-	awk '/^[a-z]/ {keep = !/^($(TORCH))==/} keep' requirements.lock > .venv/without-torch.lock
+	awk '/^[a-z]/ {keep = !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+)==/} keep' requirements.lock > .venv/without-torch.lock
 	$(UV) pip sync --python .venv/bin/python --require-hashes .venv/without-torch.lock
 	$(UV) pip install --python .venv/bin/python --torch-backend $* $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock)
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .

@@ -43,7 +43,7 @@ OPTIONS = (
         ("train --task foo", "--task 'foo' is not one of 'ten_pairs', 'newsroom'"),
         ("train --epochs 3", f"tfm train has no option --epochs; its options: {OPTIONS}\n"),
         ("site --task x", "tfm site has no option --task; its options: none"),
-        ("foo", "No such command 'foo'. There are: lab, reset, progress, student, train, "),
+        ("foo", "No such command 'foo'. There are: lab, reset, progress, student, answers, "),
         ("reset", "Missing argument 'lesson'."),
     ],
 )

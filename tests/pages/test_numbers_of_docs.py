@@ -20,6 +20,7 @@ from tests.nbclaims.prose import sentences
 from tests.pages import links
 from tfm_lib.commands.tasks import WRITTEN
 from tfm_lib.data import newsroom
+from tfm_lib.grading import sandbox
 from tfm_lib.lessons import LESSONS
 
 # The numbers of checkup.md are those of code in its table, which is what the check-up prints.
@@ -256,6 +257,16 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
             Cited("a question to ask, whose numbers are made up"),
         ),
         "518 minutes of reading, and 136 exercises in 1479 minutes": "test_teaching.py::test_the_minutes_are_added_up",
+        "67 of the 136 exercises": (
+            seeded := "test_teaching.py::test_the_exercises_whose_inputs_a_seed_changes_are_counted"
+        ),
+        "32 functions are tried on fixed inputs, and 37 exercises": seeded,
+        "one folder of 64 MiB": lambda: sandbox.SIZE == 64 * 2**20,
+        "On Ubuntu 24.04 and newer": Cited("reports of bubblewrap's users; the version that began it"),
+        "a package in QTI 2.1": "test_lms.py::test_qti_has_an_item_per_question_that_scores_its_right_choice",
+        "3 GB of disk": Cited("less than half of the 6.5 GB with CUDA, as the README has it"),
+        "it is 6.5 GB": Cited("du, on Linux"),
+        "up to about 1 GB of memory": Cited("the resident memory of a kernel of a lesson, by ps"),
         "A lesson opens with three questions": "test_questions.py::"
         "test_a_lesson_closes_with_seven_to_ten_questions_of_which_three_of_the_spine_open_it",
     },

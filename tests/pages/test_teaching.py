@@ -7,6 +7,7 @@ import pytest
 from tests.nbclaims import cells
 from tests.pages import links
 from tfm_lib.ask import checks
+from tfm_lib.ask.comparing import difference
 from tfm_lib.lessons import FIRST_BEYOND, LESSONS
 
 TEXT = links.flat("docs/teaching.md")
@@ -55,3 +56,12 @@ def test_the_plans_name_the_lessons():
     assert named.pop("13", 0) is None
     assert [*named] == [x.number for x in LESSONS if x.number != "13" and x.number not in beyond[1:-1]]
     assert not {*re.findall(r"\b\d\d\b", short)} & {*beyond}
+
+
+def test_the_exercises_whose_inputs_a_seed_changes_are_counted():
+    found = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
+    functions = [exercise for exercise in found if exercise.cases]
+    drawn = sum(difference(one.inputs(0), one.inputs(1), 0.0) is not None for one in functions)
+    assert f"{drawn} of the {len(found)} exercises have such inputs." in TEXT
+    rest = f"{len(functions) - drawn} functions are tried on fixed inputs, and {len(found) - len(functions)} exercises"
+    assert rest in TEXT

@@ -16,10 +16,8 @@ PACKAGE = ROOT / "tfm_lib"
 ROOMS = {
     "base": ["lessons", "files", "errors"],
     "model": ["masks", "attention", "positions", "layers", "model"],
-    **{
-        room: []
-        for room in ("data", "writing", "learning", "pretrained", "checkup", "practice", "show", "ask", "commands")
-    },
+    **dict.fromkeys(("data", "writing", "learning", "pretrained", "checkup", "practice", "show"), ()),
+    **dict.fromkeys(("ask", "grading", "commands"), ()),
 }
 PLACES = {name: place for place, (room, files) in enumerate(ROOMS.items()) for name in files or [room]}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name not in ("__init__.py", "__main__.py")]

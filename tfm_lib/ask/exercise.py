@@ -14,8 +14,8 @@ Inputs = dict[str, Any]
 class Draw:
     """Random inputs that are the same each time, with one decimal, so that a diagnosis can show them."""
 
-    def __init__(self) -> None:
-        self.generator = torch.Generator().manual_seed(0)
+    def __init__(self, seed: int = 0) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, *shape: int) -> Tensor:
         """Normally distributed numbers of that shape, rounded to one decimal."""
@@ -63,9 +63,9 @@ class Exercise:
         self.mistakes.append(wrong)
         return wrong
 
-    def inputs(self) -> list[Inputs]:
-        """The inputs to try answers on, new ones on each call."""
-        return list(self.cases(Draw())) if self.cases else [{}]
+    def inputs(self, seed: int = 0) -> list[Inputs]:
+        """The inputs to try answers on, new ones on each call; what is drawn of them depends on the seed."""
+        return list(self.cases(Draw(seed))) if self.cases else [{}]
 
 
 def exercise(**about: Any) -> Callable[[Callable], Exercise]:

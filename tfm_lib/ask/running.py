@@ -4,13 +4,16 @@ import ctypes
 import io
 import random
 import sys
+import sysconfig
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from tfm_lib.ask.exercise import Exercise, Inputs
 
 SECONDS = 3.0  # of computing, however many other programs share the machine
 WAITING = 60.0  # seconds by the clock on the wall, for an answer that sleeps or asks for input
+STANDARD, OURS = sysconfig.get_paths()["stdlib"], str(Path(__file__).parent.parent)
 UNCOUNTED = ("__get__", "__len__", "size", "dim", "numel", "is_floating_point", "__repr__", "__format__")
 
 
@@ -37,6 +41,7 @@ class Outcome:
     error: BaseException | None = None
     changed: list[str] = field(default_factory=list)  # names of the inputs that the answer changed
     calls: list[str] = field(default_factory=list)  # names of torch's functions, in order
+    line: str = ""  # of the learner's code that the error came from, as far as Python still has it
 
     def agrees(self, other: "Outcome", tolerance: float) -> bool:
         """Whether this gave the value that the other, ours, gave, or raised the same kind of error."""
@@ -73,9 +78,16 @@ def outcome(exercise: Exercise, answer: Any, inputs: Inputs) -> Outcome:
     except OutOfTime:
         raise
     except BaseException as error:  # SystemExit and its like
-        return Outcome(error=error, calls=calls.names)
+        return Outcome(error=error, calls=calls.names, line=_line(error))
     changed = [name for name in inputs if difference(inputs[name], given[name], 0.0) is not None]
     return Outcome(value, changed=changed, calls=calls.names)
+
+
+def _line(error: BaseException) -> str:
+    """The innermost line of the learner's code; what the package raises, such a line has called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f.line for f in frames if not f.filename.startswith((OURS, STANDARD)) and "site-packages" not in f.filename]
+    return own[-1] or "" if own else ""
 
 
 @contextmanager

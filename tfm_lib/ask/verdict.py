@@ -1,11 +1,10 @@
 """Judges an answer: not attempted, not right yet, or right; and says why."""
 
 import re
-import sysconfig
 import textwrap
-import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,7 +16,6 @@ from tfm_lib.ask.running import Outcome, OutOfTime, guarded, outcome
 from tfm_lib.ask.telling import SIGNS
 
 WIDTH = 88
-STANDARD = sysconfig.get_paths()["stdlib"]
 WORDS = {"open": "not attempted yet", "wrong": "not right yet", "right": "right"}
 
 
@@ -63,28 +61,57 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
 
 
 def _judge(exercise: Exercise, answer: Any) -> Verdict:
+    if exercise.cases is not None and not callable(answer):
+        return Verdict(exercise.name, "wrong", not_callable(answer))
+    inputs = exercise.inputs()
+    return decide(Expected(exercise, inputs), [outcome(exercise, answer, given) for given in inputs])
+
+
+def not_callable(answer: Any) -> str:
+    """Why it is no answer where a function is asked for."""
+    result = "its result: hand over its name, without parentheses" if answer is not None else "None"
+    return f"`check` wants the function itself, and got {result} ({kind(answer)})."
+
+
+@dataclass
+class Expected:
+    """What the reference and the mistakes of an exercise give for these inputs, each computed once it is needed."""
+
+    exercise: Exercise
+    inputs: list[Inputs]
+
+    @cached_property
+    def wanted(self) -> list[Outcome]:
+        """Of the reference, for each of the inputs."""
+        return self._of(self.exercise.reference)
+
+    @cached_property
+    def mistakes(self) -> list[tuple[str, list[Outcome]]]:
+        """Of each mistake: its diagnosis, and what it gives for each of the inputs."""
+        return [(" ".join((one.__doc__ or "").split()), self._of(one)) for one in self.exercise.mistakes]
+
+    def _of(self, function: Callable) -> list[Outcome]:
+        return [_of_ours(self.exercise, function, inputs) for inputs in self.inputs]
+
+
+def decide(expected: Expected, tried: list[Outcome]) -> Verdict:
+    """The verdict on what came of an answer for each of the inputs; runs nothing of the answer."""
+    exercise = expected.exercise
+
     def verdict(state: str, why: str = "", *details: str) -> Verdict:
         return Verdict(exercise.name, state, why, details)
 
-    if exercise.cases is not None and not callable(answer):
-        result = "its result: hand over its name, without parentheses" if answer is not None else "None"
-        return verdict("wrong", f"`check` wants the function itself, and got {result} ({kind(answer)}).")
-
-    outcomes: list[tuple[Inputs, Outcome, Outcome]] = []
-    for inputs in exercise.inputs():
-        came = outcome(exercise, answer, inputs)
-        if not outcomes and type(came.error) is NotImplementedError and not came.error.args:
-            return verdict("open")
-        outcomes.append((inputs, came, _of_ours(exercise, exercise.reference, inputs)))
-
+    if type(tried[0].error) is NotImplementedError and not tried[0].error.args:
+        return verdict("open")
+    outcomes = list(zip(expected.inputs, tried, expected.wanted, strict=True))
     for inputs, came, wanted in outcomes:
         if not came.agrees(wanted, exercise.tolerance):
-            why = _mistake(exercise, outcomes) or _generic(came, wanted, exercise.tolerance)
+            why = _mistake(expected, tried) or _generic(came, wanted, exercise.tolerance)
             lines = [f"{name} = {show(value)}" for name, value in inputs.items()]
             lines = [f"{'' if place else 'for':<9} {line}" for place, line in enumerate(lines)]
-            expected, found = _beside(wanted, came, exercise.tolerance)
+            ours, found = _beside(wanted, came, exercise.tolerance)
             if exercise.cases:  # a value is not given away
-                lines.append(f"expected  {expected}")
+                lines.append(f"expected  {ours}")
             return verdict("wrong", why, *lines, f"came      {found}")
     for _, came, _ in outcomes:
         if came.changed:
@@ -102,20 +129,21 @@ def _of_ours(exercise: Exercise, function: Any, inputs: Inputs) -> Outcome:
     return outcome(exercise, function if exercise.cases else function(), inputs)
 
 
-def _mistake(exercise: Exercise, outcomes: list[tuple[Inputs, Outcome, Outcome]]) -> str | None:
+def _mistake(expected: Expected, tried: list[Outcome]) -> str | None:
     """The diagnosis of the mistake that explains every wrong outcome, and of these the one that explains most.
 
     Where none explains all, there may be two mistakes: then it is one that explains the first outcomes, two at least.
     """
-    wrong = [not came.agrees(wanted, exercise.tolerance) for _, came, wanted in outcomes]
+    tolerance = expected.exercise.tolerance
+    wrong = [not came.agrees(wanted, tolerance) for came, wanted in zip(tried, expected.wanted, strict=True)]
     best, diagnosis = (False, 1), None
-    for mistake in exercise.mistakes:
-        same = [_alike(came, _of_ours(exercise, mistake, inputs), exercise.tolerance) for inputs, came, _ in outcomes]
+    for said, outcomes in expected.mistakes:
+        same = [_alike(came, of_mistake, tolerance) for came, of_mistake in zip(tried, outcomes, strict=True)]
         where_wrong = [one for one, bad in zip(same, wrong, strict=True) if bad]
         every = all(where_wrong)
         explained = sum(same) + 1 if every else sum(where_wrong)
         if where_wrong[0] and (every, explained) > best:
-            best, diagnosis = (every, explained), " ".join((mistake.__doc__ or "").split())
+            best, diagnosis = (every, explained), said
     return diagnosis if best[0] or diagnosis is None else f"At least this: {diagnosis}"
 
 
@@ -130,7 +158,8 @@ def _alike(came: Outcome, mistake: Outcome, tolerance: float) -> bool:
 def _generic(came: Outcome, wanted: Outcome, tolerance: float) -> str:
     """What can be said of any answer."""
     if came.error:
-        raised = f"raised {type(came.error).__name__}{_line(came.error)}."
+        where = f" in `{came.line}`" if came.line else ""
+        raised = f"raised {type(came.error).__name__}{where}."
         refuse = f"It should refuse this input with a {type(wanted.error).__name__}, and {raised}"
         return refuse if wanted.error else f"It {raised}"
     if wanted.error:
@@ -143,16 +172,6 @@ def _generic(came: Outcome, wanted: Outcome, tolerance: float) -> str:
 def _changes(came: Outcome) -> str:
     names = " and ".join(f"`{name}`" for name in came.changed)
     return f"your function changes its input {names}, which its caller still needs. Make a new tensor."
-
-
-def _line(error: BaseException) -> str:
-    """The innermost line of the learner's code that an error came from, as far as Python still has it."""
-    ours = str(Path(__file__).parent.parent)  # the package: what it raises, a line of the learner's has called
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [
-        f.line for f in frames if not f.filename.startswith((ours, STANDARD)) and "site-packages" not in f.filename
-    ]
-    return f" in `{lines[-1]}`" if lines and lines[-1] else ""
 
 
 def _named(error: BaseException) -> str:

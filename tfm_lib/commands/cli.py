@@ -12,13 +12,14 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from tfm_lib.commands import course
+from tfm_lib.commands import course, teach
 from tfm_lib.commands.export import export
-from tfm_lib.commands.lab import FOLDER, MY_LESSONS, lab, reset, student
+from tfm_lib.commands.lab import FOLDER, MY_LESSONS, lab, reset
 from tfm_lib.commands.options import expanded, integer
 from tfm_lib.commands.train import train
 from tfm_lib.commands.write import write
-from tfm_lib.errors import BY_MAKE, CourseError
+from tfm_lib.errors import BY_MAKE, CourseError, option
+from tfm_lib.files import write_whole
 
 # Where other work shares the cores, threads that spin while they wait slow training down more than ten times.
 PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
@@ -34,14 +35,28 @@ def progress(
     progress(dir)
 
 
-def flashcards(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path("flashcards.apkg")) -> None:
-    """The questions of all lessons as a deck for Anki."""
-    from tfm_lib.ask.flashcards import write_deck
+def flashcards(
+    out: Annotated[Path, Option(parser=expanded, help="a .apkg for Anki, .xml for Moodle, .zip in QTI 2.1")] = Path(
+        "flashcards.apkg"
+    ),
+) -> None:
+    """The questions for Anki, Moodle, or in QTI."""
     from tfm_lib.ask.questions import read_course
 
     lessons = read_course(FOLDER)
-    cards = write_deck(out, lessons)
-    print(f"{cards} cards from {len(lessons)} lessons are in {out}; open it with Anki (File > Import)")
+    if out.suffix == ".apkg":
+        from tfm_lib.ask.flashcards import write_deck
+
+        write_deck(out, lessons)
+    elif out.suffix in (".xml", ".zip"):
+        from tfm_lib.ask.lms import moodle, qti
+
+        write_whole(out, (moodle if out.suffix == ".xml" else qti)(lessons))
+    else:
+        raise CourseError(f"{option('out', out)} should end in .apkg for Anki, .xml for Moodle or .zip for QTI 2.1")
+    cards, how = sum(len(lesson.questions) for lesson in lessons), "import it into a question bank"
+    how = "open it with Anki (File > Import)" if out.suffix == ".apkg" else how
+    print(f"{cards} cards from {len(lessons)} lessons are in {out}; {how}")
 
 
 Id = Annotated[int | None, Option(parser=integer(0), help="its id of that token")]
@@ -78,7 +93,7 @@ def checkup(
 app = typer.Typer(
     help="The commands of the course.", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
-for function in (lab, reset, progress, student, train, write, export, checkup, flashcards, *course.COMMANDS):
+for function in (lab, reset, progress, *teach.COMMANDS, train, write, export, checkup, flashcards, *course.COMMANDS):
     app.command()(function)  # type: ignore[type-var]
 TFM: Any = typer.main.get_command(app)
 

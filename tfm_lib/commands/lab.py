@@ -142,12 +142,6 @@ def _has_browser() -> bool:
     return sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
-def student(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path("student_lessons")) -> None:
-    """The lessons without solutions, to hand out."""
-    removed = without_solutions(FOLDER, out)
-    print(f"The lessons without their {removed} solutions are in {out}")
-
-
 def reset(lesson: Annotated[str, Argument(help='its number or name, such as "03"')]) -> None:
     """A fresh copy of one lesson; the old one is kept."""
     copy, old = reset_lesson(lesson)
