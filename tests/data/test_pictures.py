@@ -83,7 +83,7 @@ def test_pictures_repeat_with_their_seed_and_their_patches_are_those_of_unfold()
 
 
 def test_the_eye_is_torchvisions():
-    from torchvision.models import VisionTransformer as Theirs
+    Theirs = pytest.importorskip("torchvision.models").VisionTransformer
 
     ours = VisionTransformer(benchmark.TransformerConfig(**{**CONFIG.__dict__, "activation": "gelu"})).double().eval()
     theirs = Theirs(SIDE, 6, num_layers=2, num_heads=4, hidden_dim=64, mlp_dim=128, num_classes=5).double().eval()
