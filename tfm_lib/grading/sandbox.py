@@ -30,8 +30,8 @@ CALLS = {
     "x86_64": (0xC000003E, 56, 435, (57, 58, 272, 308)),
     "aarch64": (0xC00000B7, 220, 435, (97, 268)),
 }
-FIX = f"""Fix: sudo apt install bubblewrap (other Linux systems have a package of that name, too; Ubuntu 24.04 and newer also want
-the permission in docs/teaching.md), or, on any system with docker or podman, in the folder of the course:
+FIX = f"""Fix: sudo apt install bubblewrap (other Linux systems have a package of that name, too; Ubuntu 24.04 and newer
+also want the permission in docs/teaching.md), or, with docker or podman on any system, in the folder of the course:
   docker build -t {IMAGE} -f .devcontainer/Dockerfile ."""
 
 
