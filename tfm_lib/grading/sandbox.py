@@ -30,8 +30,8 @@ CALLS = {
     "x86_64": (0xC000003E, 56, 435, (57, 58, 272, 308)),
     "aarch64": (0xC00000B7, 220, 435, (97, 268)),
 }
-FIX = f"""Fix: sudo apt install bubblewrap (Debian, Ubuntu; other systems of Linux have a package of that name, too),
-or, on any system with docker or podman, in the folder of the course:
+FIX = f"""Fix: sudo apt install bubblewrap (other Linux systems have a package of that name, too; Ubuntu 24.04 and newer
+also want the permission in docs/teaching.md), or, with docker or podman on any system, in the folder of the course:
   docker build -t {IMAGE} -f .devcontainer/Dockerfile ."""
 
 
@@ -167,7 +167,7 @@ def find_sandbox() -> Sandbox:
             ran = sandbox.run(b'{"seed": 0, "seconds": 10, "setups": {}, "cells": []}', 300)
             if '"ready"' in ran.told:
                 return sandbox
-            reasons.append(f"{kind} says: {(ran.said.strip().splitlines() or ['nothing within 5 minutes'])[-1][:300]}")
+            reasons.append(f"{kind} says: {(ran.said.strip().splitlines() or ['nothing within 5 minutes'])[0][:300]}")
     raise CourseError(
         "what students wrote is run in a sandbox only, and there is none: " + "; ".join(reasons) + f"\n{FIX}"
     )
