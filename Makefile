@@ -79,7 +79,7 @@ clean: ## remove what was built; my_lessons/ and runs/ stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml requirements.lock | $(UV) .venv/bin/python
-	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 6.5 GB on disk."
+	@echo "Installing the course into .venv: with CUDA on Linux about 3 GB to download, 7 GB on disk."
 	@echo "Less than half without CUDA: stop this by Ctrl+C, then make $(or $(firstword $(MAKECMDGOALS)),lab) TORCH_BACKEND=cpu"
 	$(UV) pip sync --python .venv/bin/python --require-hashes requirements.lock
 	$(UV) pip install --python .venv/bin/python --quiet --no-deps -e .

@@ -37,9 +37,9 @@ def sentences(text: str) -> list[str]:
 
 
 def lead(text: str, least: int) -> str:
-    """The first sentence of a text; where it has fewer letters, the second one, too."""
+    """The first sentence of a text; where it has fewer letters, the second one, too, if both fit two lines."""
     first = sentences(text)[:2]
-    return " ".join(first if first and len(first[0]) < least else first[:1])
+    return " ".join(first if first and len(first[0]) < least and sum(map(len, first)) < 150 else first[:1])
 
 
 def plain(text: str) -> str:
@@ -127,8 +127,9 @@ class Deck:
         """The formulas of a text, each after the sentence before it, and what it asks to be guessed."""
         for found in FORMULA.finditer(text):
             before = sentences(text[: found.start()].strip().split("\n\n")[-1])
-            signs = len(re.sub(r"[{}^_$\s]", "", re.sub(r"\\[a-zA-Z]+", "xx", found[0])))
-            formula = sized(min(50, 2100 / signs), found[0])
+            signs = re.sub(r"\\[a-zA-Z]+", "xx", re.sub(r"\\(begin|end)\{\w+\}", "", found[0]))
+            letters = min(50, 2100 / len(re.sub(r"[{}^_$\s]", "", signs)))
+            formula = sized(max(24, letters), found[0])
             self.slides.append(slide(title, f"{before[-1] if before else ''}\n\n{formula}", "formula"))
         for before, question in GUESS.findall(text):
             context = " ".join(sentences(before)[-2:])
