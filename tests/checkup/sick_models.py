@@ -211,7 +211,17 @@ def build():
     return Model(), {}
 """
 
-BERT = GPT.replace("mask=future", "src_key_padding_mask=tokens == 0").replace("{}", '{"kind": "encoder-only"}')
+MASKED = """
+    model, MASK = Model(), 3
+
+    def loss(tokens):
+        chosen = (torch.rand(tokens.shape) < 0.2) & (tokens != 0)
+        labels = tokens.masked_fill(~chosen, -100)
+        return nn.functional.cross_entropy(model(tokens.masked_fill(chosen, MASK)).transpose(1, 2), labels)
+
+    return model, {"kind": "encoder-only", "loss": loss}
+"""
+BERT = GPT.replace("mask=future", "src_key_padding_mask=tokens == 0").replace("    return Model(), {}\n", MASKED)
 
 
 @dataclass(frozen=True)
@@ -308,6 +318,8 @@ PLANTS = [
     Plant("a part that is never used", "gradients.unreached", "self.drop = nn.Dropout(0.1)\n\n    def forward(self, x, mask):", "self.drop, self.extra = nn.Dropout(0.1), nn.Linear(D, D)\n\n    def forward(self, x, mask):"),
     Plant("a pooler that nobody calls", "gradients.unused", "self.out = nn.Linear(D, V, bias=False)", "self.out, self.pooler = nn.Linear(D, V, bias=False), nn.Linear(D, D)"),
     Plant("layers in a plain list", "gradients.unregistered", "self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "self.decoder = [DecoderLayer() for _ in range(LAYERS)]"),
+    Plant("the output gets a detached table", "gradients.row", "return self.out(x)", "return F.linear(x, self.tgt_emb.weight.detach())"),
+    Plant("one number everywhere", "gradients.constant", "        self.out.weight = self.tgt_emb.weight", "        for p in self.parameters():\n            nn.init.constant_(p, 0.05)\n        self.out.weight = self.tgt_emb.weight"),
     Plant("one layer several times", "gradients.shared", "nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([DecoderLayer()] * LAYERS)"),
     Plant("layers start as copies", "gradients.equal_start", "nn.ModuleList([EncoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([__import__('copy').deepcopy(layer) for layer in [EncoderLayer()] * LAYERS])"),
     Plant("tied by a copy", "tying.copy", TIED, "self.out.weight = nn.Parameter(self.tgt_emb.weight.clone())"),
@@ -320,6 +332,7 @@ PLANTS = [
     Plant("input and labels exchanged", "loss.backwards", LOSS, "logits, labels = self(src, tgt[:, 1:]), tgt[:, :-1]"),
     Plant("padding is a label", "loss.padding", ", ignore_index=PAD)", ")"),
     Plant("end token is ignored", "loss.no_end", "tgt[:, 1:]\n", "tgt[:, 1:].masked_fill(tgt[:, 1:] == EOS, PAD)\n"),
+    Plant("divided by padding, too", "loss.padding", "ignore_index=PAD)", "ignore_index=PAD, reduction='sum') / labels.numel()"),
     Plant("last label cut off", "loss.no_end", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 1:-1].masked_fill(tgt[:, 1:-1] == EOS, PAD)"),
     Plant("labels flattened across", "loss.wrong_labels", "labels.flatten()", "labels.T.flatten()"),
     Plant("every second label dropped", "loss.skips", "tgt[:, 1:]\n", "tgt[:, 1:].clone(); labels[:, 1::2] = PAD\n"),
@@ -367,6 +380,7 @@ PLANTS = [
     Plant("GPT: one token too far", "causality.off_by_one", ".triu(1)", ".triu(2)", GPT),
     Plant("GPT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", GPT),
     Plant("BERT: padding is attended", "padding.source", "src_key_padding_mask=tokens == 0", "src_key_padding_mask=None", BERT),
+    Plant("BERT: labels where nothing is hidden", "loss.copies", "tokens.masked_fill(~chosen, -100)", "tokens.masked_fill(chosen, -100)", BERT),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]
 # fmt: on

@@ -52,8 +52,9 @@ def learn_sides(subject: Subject) -> list[str]:
     if subject.two and len(ids) > 1:
         subject.swapped = (side(ids[0].name), side(ids[1].name)) == ("target", "source")
     masks = [a for a in found if is_mask(a.name)]
-    if any(a.default is a.empty for a in masks):
-        subject.names = [a.name for a in ids[: 1 + subject.two]]
+    first = ids[: 1 + subject.two]
+    if any(a.default is a.empty for a in masks) or (len(first) > subject.two and first != found[: len(first)]):
+        subject.names = [a.name for a in first]
     return [a.name for a in sorted(masks, key=lambda a: a.default is not a.empty)]
 
 

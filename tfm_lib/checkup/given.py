@@ -90,17 +90,19 @@ def writer(subject: Subject) -> tuple[Write, bool]:
     forms: list[Write] = [
         lambda src: _rows(generate(src.contiguous()), len(src)),
         lambda src: _rows(generate(src.T.contiguous()).T, len(src)),
+        lambda src: _rows(generate(src.T.contiguous()), len(src)),
         lambda src: [row for text in src for row in _rows(generate(text[None]), 1)],
         lambda src: [row for text in src for row in _rows(generate(text), 1)],
     ]
     found = subject.writes
     with subject.mode(training=False), torch.no_grad():
         for number, form in enumerate(forms):
-            if not found and (number != 1 or subject.time_first):
+            if not found and (number not in (1, 2) or subject.time_first):
                 with suppress(Exception):
-                    subject.forget()
-                    form(subject.src.ids(5, 3, seed=6))
-                    found = subject.writes = form, number > 1
+                    for texts in (3, 4):  # it may write as many words as there are texts, but not twice
+                        subject.forget()
+                        form(subject.src.ids(5, texts, seed=6))
+                    found = subject.writes = form, number > 2
     write, single = found or (forms[0], False)
 
     def afresh(src: Tensor) -> list[Any]:

@@ -39,6 +39,7 @@ def gradients(subject: Subject) -> Iterator[Found]:
         return
     yield from _dead(subject, module, reached)
     yield from _rows(subject, reached)
+    yield from _candidates(subject, module)
     yield from _heads(reached)
 
 
@@ -110,6 +111,27 @@ def _rows(subject: Subject, reached: Reached) -> Iterator[Found]:
         if still and rows.any():
             yield "gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient."
             return
+
+
+def _candidates(subject: Subject, module: nn.Module) -> Iterator[Found]:
+    """Rows of an embedding that were never looked up and change a score, and get no gradient of it."""
+    tgt, src = subject.tgt.ordinary[:3].repeat(3)[None, :TARGET], subject.src.ordinary[:3].repeat(3)[None]
+    with borrowed(module):
+        with called() as calls:
+            out = subject(tgt, src, grad=True)
+        for name, p in module.named_parameters():
+            reads = [
+                args[0].flatten() for part, args, _ in calls if isinstance(part, nn.Embedding) and part.weight is p
+            ]
+            if not reads or not p.requires_grad or len(p) != subject.vocab_size:
+                continue
+            unread = torch.ones(len(p), dtype=torch.bool, device=p.device).index_fill(0, torch.cat(reads), False)
+            [grad] = torch.autograd.grad(out[..., unread].sum(), p, retain_graph=True, allow_unused=True)
+            if grad is not None and unread.any() and not grad.to_dense()[unread].any():
+                p.data[unread] *= 2
+                if subject.apart(out.detach()[..., unread], subject(tgt, src)[..., unread]):
+                    yield "gradients.row", f"rows of {name} that are not looked up decide scores and get no gradient."
+                    return
 
 
 def _heads(reached: Reached) -> Iterator[Found]:

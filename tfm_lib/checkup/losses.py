@@ -3,16 +3,15 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfm_lib.checkup.given import text_loss
-from tfm_lib.checkup.measures import scores, short, spread
+from tfm_lib.checkup.listening import listened
+from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.subject import SOURCE, Found, Subject
-from tfm_lib.checkup.watch import hooked
 
 LENGTH = 8
 SHIFTS = (  # of labels against the input, all of them wrong
@@ -20,14 +19,6 @@ SHIFTS = (  # of labels against the input, all of them wrong
     (2, "loss.shifted_twice", "after the next one"),
     (-1, "loss.backwards", "before"),
 )
-
-
-class Heard(NamedTuple):
-    """A loss, the gradient (B, T, V) of the logits that it came from, and what ids the embeddings were given."""
-
-    loss: Tensor
-    gradient: Tensor | None
-    inputs: list[Tensor]
 
 
 def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -55,7 +46,10 @@ def start(subject: Subject) -> Iterator[Found]:
 def labels(subject: Subject) -> Iterator[Found]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
     loss = text_loss(subject)
-    if loss is None or subject.kind == "encoder-only":
+    if loss is None:
+        return
+    if subject.kind == "encoder-only":
+        yield from _copies(subject, loss)
         return
     tgt, src = _rows(subject), subject.src.ids(SOURCE, 2, seed=3)
     seen = f"loss of two rows of {LENGTH} tokens"
@@ -76,7 +70,36 @@ def labels(subject: Subject) -> Iterator[Found]:
         if found and not list(_judged(subject, tgt, heard.inputs, heard.gradient.argmax(-1), asked)):
             yield "loss.sign", "the gradient pushes the next token down, and all others up."
             return
-        yield from found or _priced(subject, loss, tgt, src, heard.gradient, asked)
+        yield from found or _diluted(subject, loss, tgt, src)
+        if not found:
+            yield from _priced(subject, loss, tgt, src, heard.gradient, asked)
+
+
+def _copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
+    """Whether an encoder is asked for nothing but the tokens that it was given."""
+    heard = listened(subject, loss, ids := subject.tgt.ids(LENGTH, LENGTH + 1, seed=5), ids)
+    given = [x for y in heard.inputs for x in (y, y.T) if x.shape == ids.shape]
+    if heard.gradient is not None and given:
+        read, best = max(given, key=lambda x: int((x == ids).sum())), heard.gradient.argmin(-1)
+        asked = heard.gradient.abs().amax(-1) > 1e-12
+        if bool(asked.any()) and bool((best == read)[asked].all()):
+            seen = f"each of {int(asked.sum())} labels is the token that was put in at its place"
+            yield "loss.copies", f"{seen}: input {read[0].tolist()}, labels {_shown(best[0], asked[0])}."
+
+
+def _diluted(subject: Subject, loss: Callable[..., Tensor], tgt: Tensor, src: Tensor) -> Iterator[Found]:
+    """Whether columns of padding change what it says of the same words."""
+    if subject.pad_id in (None, subject.eos_id):
+        return
+
+    def cost(ids: Tensor, seed: int = 0) -> float:
+        torch.manual_seed(seed)
+        return float(loss(*((src, ids) if subject.two else (ids,))))
+
+    with suppress(Exception):  # it may have a greatest length
+        few, again, many = cost(tgt), cost(tgt, seed=1), cost(F.pad(tgt, (0, 4), value=subject.pad_id))
+        if few == again and abs(many - few) > 0.05 * abs(few):
+            yield "loss.padding", f"of two rows it is {few:.2f}, and {many:.2f} with 4 more columns of padding."
 
 
 def _priced(
@@ -90,6 +113,8 @@ def _priced(
     sure = torch.zeros_like(gradient).scatter(-1, right, 1)
     costs = [float(listened(subject, loss, tgt, src, put=scale * sure).loss) for scale in (0, 1, 2, 4, 8, 16)]
     blind, best = costs[0], min(costs[1:])
+    if len({*costs}) == 1:
+        return  # a head that is no module: what was put in came too late for the loss
     if best < -1e-3 * abs(blind):
         yield "loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0."
     elif best > 0.6 * blind:
@@ -111,41 +136,8 @@ def _rows(subject: Subject) -> Tensor:
     return tgt
 
 
-def listened(
-    subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
-) -> Heard:
-    """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
-    outputs, inputs = list[Tensor](), list[Tensor]()
-
-    def on_output(part: nn.Module, args: Any, named: Any, output: Any) -> None:
-        with suppress(TypeError):
-            out = scores(output, subject.vocab_size)
-            if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
-                if put is not None and turned.shape == put.shape:
-                    turned.data.copy_(subject.scale(put, -1) if subject.scale else put)
-                out.retain_grad()
-                outputs.append(out)
-
-    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
-        inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
-
-    tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
-    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad():
-        torch.manual_seed(0)
-        loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
-        loss.sum().backward()
-    found = [_turned(subject, out.grad, len(tgt)) for out in outputs if out.grad is not None]
-    return Heard(loss.detach(), found[-1] if found else None, inputs)
-
-
-def _turned(subject: Subject, out: Tensor, rows: int) -> Tensor | None:
-    """The same numbers as (B, T, V), whichever order a module inside has; None where they are no logits."""
-    if subject.flat and out.dim() == 2 and out.shape[1] == subject.vocab_size and len(out) % rows == 0:
-        return subject.laid_out(out, rows)
-    for order in (subject.order, (0, 1, 2), (1, 0, 2), (0, 2, 1)):
-        if out.dim() == 3 and out.shape[order[2]] == subject.vocab_size and out.shape[order[0]] == rows:
-            return out.permute(order)
-    return None
+def _shown(labels: Tensor, asked: Tensor) -> list[int | None]:
+    return [int(label) if real else None for label, real in zip(labels, asked, strict=True)]
 
 
 def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Found]:
@@ -154,8 +146,7 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
     turned = [x for y in inputs for x in (y, y.T) if x.shape == best.shape]
     fits = [x for x in turned if bool(torch.isin(x, tgt).all())]
     given = fits[-1] if fits else tgt[:, :length]
-    shown = [int(label) if real else None for real, label in zip(asked[0], best[0], strict=True)]
-    first = f"input {given[0].tolist()}, labels {shown}"
+    first = f"input {given[0].tolist()}, labels {_shown(best[0], asked[0])}"
     if not bool(asked.any()):
         yield "loss.skips", f"no label of two rows has a gradient: {first}."
         return

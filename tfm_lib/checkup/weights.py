@@ -13,7 +13,8 @@ from tfm_lib.checkup.subject import Found, Subject
 
 
 def sharing(subject: Subject) -> Iterator[Found]:
-    """Layers that are one layer, layers that start as copies, tables that look tied."""
+    """Layers that are one layer, layers that start as copies, tables that look tied, weights that are all equal."""
+    yield from _constant(subject)
     for name, part in subject.module_to("train").named_modules():
         if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
             continue
@@ -27,6 +28,18 @@ def sharing(subject: Subject) -> Iterator[Found]:
         elif len(layers) > 1 and _alike(layers[0], layers[1]):
             yield "gradients.equal_start", f"layers of {name} start with the same weights."
     yield from _tables(subject)
+
+
+def _constant(subject: Subject) -> Iterator[Found]:
+    """Matrices of one number; not of zeros, with which a residual layer may begin."""
+    names = [
+        name or type(part).__name__
+        for name, part in subject.module_to("train").named_modules()
+        if isinstance(part, nn.Linear | nn.Embedding) and part.weight.requires_grad and min(part.weight.shape) > 1
+        and bool(part.weight.any()) and bool((part.weight == part.weight[0, 0]).all())
+    ]  # fmt: skip
+    if names:
+        yield "gradients.constant", f"all weights of {names[0]} are equal, as in {len(names) - 1} other parts."
 
 
 def _alike(a: nn.Module, b: nn.Module) -> bool:

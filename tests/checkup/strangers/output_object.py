@@ -140,7 +140,7 @@ class MiniT5ForConditionalGeneration(nn.Module):
         tokens = input_ids.new_full((len(input_ids), 1), self.config.decoder_start_token_id)
         unfinished = torch.ones_like(tokens)
         for _ in range(max_new_tokens):
-            out = self(None, tokens[:, -1:], attention_mask, past=past, states=states)
+            out = self(None, attention_mask=attention_mask, decoder_input_ids=tokens[:, -1:], past=past, states=states)
             token = out.logits[:, -1:].argmax(-1)
             token = token * unfinished + self.config.pad_token_id * (1 - unfinished)
             tokens = torch.cat([tokens, token], dim=1)

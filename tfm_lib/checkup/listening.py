@@ -1,0 +1,57 @@
+"""What a loss does with a model: which ids it puts in, and what gradient its logits get."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tfm_lib.checkup.measures import scores
+from tfm_lib.checkup.subject import Subject
+from tfm_lib.checkup.watch import hooked
+
+
+class Heard(NamedTuple):
+    """A loss, the gradient (B, T, V) of the logits that it came from, and what ids the embeddings were given."""
+
+    loss: Tensor
+    gradient: Tensor | None
+    inputs: list[Tensor]
+
+
+def listened(
+    subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
+) -> Heard:
+    """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
+    outputs, inputs = list[Tensor](), list[Tensor]()
+
+    def on_output(part: nn.Module, args: Any, named: Any, output: Any) -> None:
+        with suppress(TypeError):
+            out = scores(output, subject.vocab_size)
+            if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
+                if put is not None and turned.shape == put.shape:
+                    turned.data.copy_(subject.scale(put, -1) if subject.scale else put)
+                out.retain_grad()
+                outputs.append(out)
+
+    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
+        inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
+
+    tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
+    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad():
+        torch.manual_seed(0)
+        loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
+        loss.sum().backward()
+    found = [_turned(subject, out.grad, len(tgt)) for out in outputs if out.grad is not None]
+    return Heard(loss.detach(), found[-1] if found else None, inputs)
+
+
+def _turned(subject: Subject, out: Tensor, rows: int) -> Tensor | None:
+    """The same numbers as (B, T, V), whichever order a module inside has; None where they are no logits."""
+    if subject.flat and out.dim() == 2 and out.shape[1] == subject.vocab_size and len(out) % rows == 0:
+        return subject.laid_out(out, rows)
+    for order in (subject.order, (0, 1, 2), (1, 0, 2), (0, 2, 1)):
+        if out.dim() == 3 and out.shape[order[2]] == subject.vocab_size and out.shape[order[0]] == rows:
+            return out.permute(order)
+    return None
