@@ -120,9 +120,8 @@ def _candidates(subject: Subject, module: nn.Module) -> Iterator[Found]:
         with called() as calls:
             out = subject(tgt, src, grad=True)
         for name, p in module.named_parameters():
-            reads = [
-                args[0].flatten() for part, args, _ in calls if isinstance(part, nn.Embedding) and part.weight is p
-            ]
+            of_p = [args for part, args, _ in calls if isinstance(part, nn.Embedding) and part.weight is p]
+            reads = [x.flatten().long() for args in of_p for x in args[:1] if isinstance(x, Tensor)]
             if not reads or not p.requires_grad or len(p) != subject.vocab_size:
                 continue
             unread = torch.ones(len(p), dtype=torch.bool, device=p.device).index_fill(0, torch.cat(reads), False)
