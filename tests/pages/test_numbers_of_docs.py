@@ -167,7 +167,6 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
     },
     "docs/coverage.md": {re.compile(r"\| [^|]+ \|$", re.M): "test_coverage.py::test_the_section_speaks_of_it"},
     "docs/index.md": {},
-    "docs/measured.md": {},
     "docs/landscape.md": {
         "recurrence 8, convolution 4, dilated convolution 2, attention 1": MESSAGE,
         "read 3 vectors at once": MESSAGE,
@@ -214,6 +213,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "AlphaFold 2 |": Cited("the name of the program"),
         "The lessons end with 18": "test_landscape.py::test_the_last_lesson_is_the_one_that_the_page_names",
     },
+    "docs/measured.md": {},
     "docs/scaling.md": {
         "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
         "16 bytes per parameter": lambda: bytes_of_training_a_parameter() == 16,
