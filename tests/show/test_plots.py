@@ -23,7 +23,7 @@ from tfm_lib.show.figure import COLORS, DARK, DIVERGING, INK, MEANING, QUIET, RO
 from tfm_lib.show.live import caption
 from tfm_lib.show.overview import PARTS
 from tfm_lib.show.plots import Figure, attention_map, learning_curve, mask_picture, sinusoids, style
-from tfm_lib.show.ribbons import LETTER, ribbons
+from tfm_lib.show.ribbons import LETTER, LINE, ribbons
 from tfm_lib.show.scripts import CSS
 
 SOURCE = ["storm", "hits", "the", "coast", ",", "harbor", "closed"]
@@ -187,7 +187,7 @@ def test_ribbons_keep_a_mark_with_its_word_where_a_line_ends():
     axes = ribbons(torch.full((1, 4), 1 / 4), ["all"], words).axes[0]
     at = {text.get_text(): text.get_position() for text in axes.texts}
     assert at["."] == pytest.approx((94 * LETTER, at["y" * 47][1]))
-    assert at["z"] == pytest.approx((0, at["."][1] - 0.3))
+    assert at["z"] == pytest.approx((0, at["."][1] - LINE))
 
 
 def test_a_mask_is_told_by_sign_and_by_words():
