@@ -20,7 +20,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from packaging.requirements import Requirement
 
 from tests import ROOT
-from tests.lessons.stamp import SETUP_ID, badge
+from tests.lessons.address import colab_badge
+from tests.lessons.stamp import SETUP_ID
 from tests.pages.links import markdown_of, parse, walk
 from tests.show.controls import CONTROLS
 from tfm_lib.ask.quiz import mathml, quiz, quiz_data
@@ -124,7 +125,7 @@ def test_a_page_says_what_cannot_be_done_on_it_and_fetches_no_picture_from_the_w
         lesson(title="# Title\n\n*Reading: a minute.*\n\nMore")[0].source
         == f"# Title\n\n*Reading: a minute. {how}.*\n\nMore"
     )
-    text = f"# Title\n\n{badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
+    text = f"# Title\n\n{colab_badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     [title] = lesson(title=text)
     assert title.source.startswith(f"# Title\n\n[Open in Colab]({colab}) ![here](../docs/a.png)")
