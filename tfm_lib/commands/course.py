@@ -137,7 +137,7 @@ def slides(
     enter_with("site", "paper")
     chosen = find_lesson(lesson) if lesson else ""
     decks = import_module("docs.paper.slides").write_slides(out, [x for x in LESSONS if chosen in ("", x.name)])
-    print(f"{decks} decks are in {out}; a browser shows them, and needs no network.")
+    print(f"Decks of slides written to {out}: {decks}. A browser shows them, and needs no network.")
 
 
 def book(
