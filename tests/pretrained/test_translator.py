@@ -187,8 +187,8 @@ def test_a_shortlist_by_hand():
     assert shortlist([0, 0, 2]).tolist() == [0, 1, 2, 3, 4, 5, 6, 9]
     output = torch.nn.Linear(4, 12)
     x = torch.randn(2, 3, 4)
-    logits, whole = ShortOutput(output, shortlist([1]))(x), output(x)
-    assert torch.allclose(logits[..., 9], whole[..., 9]) and logits[..., [7, 8, 10, 11]].eq(-torch.inf).all()
+    logits, full = ShortOutput(output, shortlist([1]))(x), output(x)
+    assert torch.allclose(logits[..., 9], full[..., 9]) and logits[..., [7, 8, 10, 11]].eq(-torch.inf).all()
     for broken in (b"", b"x" * 99, data[:-4]):
         with pytest.raises(CourseError, match="file is no shortlist of Marian's, or is cut short"):
             Shortlist(broken, 12, "file")

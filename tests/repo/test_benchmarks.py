@@ -159,9 +159,9 @@ def test_a_copied_piece_is_bold():
 
 def test_a_curve_has_its_end_and_few_points():
     history = History(step=[*range(1, 1042)], loss=[2.0] * 1020 + [1.0] * 21)
-    told = training.curve(history)
-    assert told["step"][:2] == [21, 42] and len(told["step"]) == len(told["loss"]) == 49
-    assert told["loss"][0] == 2.0 and told["loss"][-1] == pytest.approx((12 * 2 + 9) / 21, abs=1e-4)
+    points = training.curve(history)
+    assert points["step"][:2] == [21, 42] and len(points["step"]) == len(points["loss"]) == 49
+    assert points["loss"][0] == 2.0 and points["loss"][-1] == pytest.approx((12 * 2 + 9) / 21, abs=1e-4)
     assert training.curve(History(step=[1, 2, 3], loss=[3.0, 2.0, 1.0])) == {"step": [1, 2, 3], "loss": [3.0, 2.0, 1.0]}
 
 
@@ -447,5 +447,5 @@ def test_the_cheapest_cells_are_those_that_none_beats_for_less():
 def test_parameters_are_counted_with_and_without_the_table():
     """Two layers of 12 d^2 + 13 d, the last norm, and 604 d of the table."""
     for width in scaling_law.WIDTHS:
-        own = 2 * (12 * width**2 + 13 * width) + 2 * width
-        assert scaling_law.counted(width) == {"all": own + 604 * width, "without embeddings": own}
+        layers = 2 * (12 * width**2 + 13 * width) + 2 * width
+        assert scaling_law.counted(width) == {"all": layers + 604 * width, "without embeddings": layers}

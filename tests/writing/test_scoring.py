@@ -164,11 +164,13 @@ def test_one_table_of_the_model_beside_the_baselines():
 
 
 def test_baselines_made_once_serve_every_test_set(monkeypatch):
-    made = Baselines(TRAIN, DEV)
-    assert made.most_frequent == "storm closes harbor" == Baselines(TRAIN[:2], DEV).most_frequent, "of equals the first"
+    known = Baselines(TRAIN, DEV)
+    assert known.most_frequent == "storm closes harbor" == Baselines(TRAIN[:2], DEV).most_frequent, (
+        "of equals the first"
+    )
     fresh = evaluate(["a late storm"] * 2, SPLITS)
     monkeypatch.setattr("tfm_lib.writing.scoring.choose_k", None)
-    assert evaluate(["a late storm"] * 2, SPLITS, baselines=made) == fresh
+    assert evaluate(["a late storm"] * 2, SPLITS, baselines=known) == fresh
 
 
 def test_the_table_of_stories_has_their_slots():

@@ -64,8 +64,8 @@ def qti(lessons: list[Lesson]) -> bytes:
     resources = ET.SubElement(manifest, "resources")
     test = ET.Element("assessmentTest", xmlns=QTI, identifier="transformer-test", title=COURSE)
     part = ET.SubElement(test, "testPart", identifier="all", navigationMode="nonlinear", submissionMode="individual")
-    whole = ET.SubElement(resources, "resource", identifier="test", type="imsqti_test_xmlv2p1", href="test.xml")
-    ET.SubElement(whole, "file", href="test.xml")
+    assessment = ET.SubElement(resources, "resource", identifier="test", type="imsqti_test_xmlv2p1", href="test.xml")
+    ET.SubElement(assessment, "file", href="test.xml")
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as package:
         for lesson in lessons:
             name = f"lesson-{lesson.name[:2]}"
@@ -74,7 +74,7 @@ def qti(lessons: list[Lesson]) -> bytes:
                 item, file = f"{name}-{number:02}", f"items/{name}-{number:02}.xml"
                 package.writestr(file, _file(_item(item, f"{lesson.title}, {number}", asked)))
                 ET.SubElement(section, "assessmentItemRef", identifier=item, href=file)
-                ET.SubElement(whole, "dependency", identifierref=item)
+                ET.SubElement(assessment, "dependency", identifierref=item)
                 resource = ET.SubElement(resources, "resource", identifier=item, type="imsqti_item_xmlv2p1", href=file)
                 ET.SubElement(resource, "file", href=file)
         package.writestr("test.xml", _file(test))

@@ -34,10 +34,10 @@ def export(
     path = find_checkpoint(model)
     checkpoint, remark, scores = load_checkpoint(path), "", results_of(path)
     longest = scores.get("length", checkpoint.model.config.max_length - 1)
-    own = {"fields": names(fields, scores.get("fields", USUAL)), "length": scores.get("length")}
+    settings = {"fields": names(fields, scores.get("fields", USUAL)), "length": scores.get("length")}
     name = next((name for name, file in SHIP.items() if file == path), path.parent.name)
     if head == "0":
-        checkpoint, remark = _without_head(checkpoint, name, task, data, seed, own)
+        checkpoint, remark = _without_head(checkpoint, name, task, data, seed, settings)
         name, scores = f"{name}-without-head", {}
         print(remark)
     elif path == pretrained.SHIPPED:

@@ -52,9 +52,9 @@ def train(
     from tfm_lib.commands import runs, tasks, tuning
     from tfm_lib.learning.team import works_together
 
-    told = {} if works_together() else {"say": print}  # who has started workers has said it
+    output = {} if works_together() else {"say": print}  # who has started workers has said it
     copying = None if copy is None else copy == "1"
-    chosen = tasks.choose(task, data, seed, steps, copying, fields=names(fields), length=length, skip=skip, **told)
+    chosen = tasks.choose(task, data, seed, steps, copying, fields=names(fields), length=length, skip=skip, **output)
     if model is not None:
         chosen = tuning.tuned(chosen, model)
     run = partial(runs.run, chosen, device, minutes, resume, replace, ship)

@@ -74,12 +74,12 @@ def _examined(name: str, texts: "Texts") -> "Texts":
     """The same, after it is said what is wrong with some, once for each reason; where all are wrong, that is raised."""
     found = list(texts)
     broken = [(place, why) for place, why in found if isinstance(why, CourseError)]
-    said = f"{name}: {len(broken):,} of {len(found):,} texts can't be summarized{reasons(broken)}"
+    message = f"{name}: {len(broken):,} of {len(found):,} texts can't be summarized{reasons(broken)}"
     if len(broken) == 1:
-        said = f"{name}, {broken[0][0]}".removesuffix(", ") + f": {broken[0][1]}"
+        message = f"{name}, {broken[0][0]}".removesuffix(", ") + f": {broken[0][1]}"
     if broken and len(broken) == len(found):
-        raise CourseError(said)
-    _say(*[f"error: {said}"] * bool(broken))
+        raise CourseError(message)
+    _say(*[f"error: {message}"] * bool(broken))
     return iter(found)
 
 

@@ -181,9 +181,9 @@ def _renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
         side, number, part, *rest = name.split(".")
         if part == "norms":
             place, kind = rest
-            told = [f"around_{around[side][int(place)]}", "norm", kind]
+            parts = [f"around_{around[side][int(place)]}", "norm", kind]
         else:
-            told = [NAMES.get(one, one) for one in (part, *rest)]
-        found[".".join([side, "layers", number, *told])] = tensor
+            parts = [NAMES.get(one, one) for one in (part, *rest)]
+        found[".".join([side, "layers", number, *parts])] = tensor
     tables = ("encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight", "output.weight")
     return found | dict.fromkeys(tables, state["words.weight"])

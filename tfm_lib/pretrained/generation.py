@@ -51,8 +51,8 @@ class Generation:
         if settings["early_stopping"] not in (True, False):
             unknown["early_stopping"], settings["early_stopping"] = settings["early_stopping"], False
         if unknown:
-            told = ", ".join(f"{name}={value!r}" for name, value in unknown.items())
-            warnings.warn(f"{source}: {told}: not built here and left out", stacklevel=2)
+            options = ", ".join(f"{name}={value!r}" for name, value in unknown.items())
+            warnings.warn(f"{source}: {options}: not built here and left out", stacklevel=2)
         return cls(
             max_new_tokens=settings.get("max_new_tokens", settings["max_length"] - 1),
             num_beams=settings["num_beams"],

@@ -94,8 +94,8 @@ class Interpreter(Summarizer):
     def remarks(self, text: str) -> list[str]:
         """What of a text the model doesn't read, and whether it seems to be in the wrong one of the two languages."""
         words, (source, target) = set(re.findall(r"\w+", text.casefold())), self.translator.languages
-        own, others = (len(words.intersection(FREQUENT[language].split())) for language in (source, target))
-        if own >= others:
+        hits, others = (len(words.intersection(FREQUENT[language].split())) for language in (source, target))
+        if hits >= others:
             return super().remarks(text)
         [other] = FILES.keys() - {self.translator.name}
         fix = f"{other} translates the other way"

@@ -150,23 +150,23 @@ def without_the_crossing(probs: Tensor, p: float) -> Tensor:
 @top_p.mistake
 def one_by_one(probs: Tensor, p: float) -> Tensor:
     """You compare each probability by itself with p. Their sum, from the largest down, has to reach p."""
-    kept = probs * (probs >= p)
-    return kept / kept.sum()
+    nucleus = probs * (probs >= p)
+    return nucleus / nucleus.sum()
 
 
 @top_p.mistake
 def in_given_order(probs: Tensor, p: float) -> Tensor:
     """You add up in the tokens' order; begin with the most likely one."""
-    kept = probs * (probs.cumsum(0) - probs < p)
-    return kept / kept.sum()
+    nucleus = probs * (probs.cumsum(0) - probs < p)
+    return nucleus / nucleus.sum()
 
 
 @top_p.mistake
 def ranked_result(probs: Tensor, p: float) -> Tensor:
     """Your probabilities are right, but in the order of their size; bring each one back to its token."""
     ranked = probs.sort(descending=True).values
-    kept = ranked * (ranked.cumsum(0) - ranked < p)
-    return kept / kept.sum()
+    nucleus = ranked * (ranked.cumsum(0) - ranked < p)
+    return nucleus / nucleus.sum()
 
 
 @top_p.mistake

@@ -246,8 +246,8 @@ def single_words(summary: str, reference: str) -> float:
 @rouge_2.mistake
 def precision(summary: str, reference: str) -> float:
     """That is the precision, the share of the summary's pairs; join it with the recall, 2PR / (P + R)."""
-    said = couples(summary)
-    return (said & couples(reference)).total() / max(1, said.total())
+    pairs = couples(summary)
+    return (pairs & couples(reference)).total() / max(1, pairs.total())
 
 
 @rouge_2.mistake

@@ -11,7 +11,7 @@ from tfm_lib.checkup import checkup
 from tfm_lib.practice.own_transformer import OwnTransformer
 from tfm_lib.practice.patients import changed
 
-Signs = dict[str, int]
+Settings = dict[str, int]
 ROWS, WORDS = 16, 6  # of the texts that a learner's model writes: few, as it has three seconds
 
 
@@ -23,18 +23,18 @@ class Found(dict):
     """What comes of a model. The reference and the mistakes give it in the place of one, which would take seconds."""
 
 
-def healthy(answer: Callable, parts: str, signs: Signs, *needed: str) -> dict[str, Any]:
+def healthy(answer: Callable, parts: str, settings: Settings, *needed: str) -> dict[str, Any]:
     """What parts of the check-up find sick in the model that `answer` builds: their codes, none of them wanted."""
     torch.manual_seed(0)
-    model = answer(**signs)
+    model = answer(**settings)
     if isinstance(model, Found):
         return model
-    word = next(i for i in range(signs["vocab_size"]) if i not in list(signs.values())[1:])
+    word = next(i for i in range(settings["vocab_size"]) if i not in list(settings.values())[1:])
     model(torch.tensor([[word, word]]), torch.tensor([[word]]))  # raises what is not written yet
     for name in needed:
         if not callable(getattr(model, name, None)):
             raise AttributeError(f"the model has no method {name}")
-    given: dict[str, Any] = {**signs, **{name: getattr(model, name) for name in needed}}
+    given: dict[str, Any] = {**settings, **{name: getattr(model, name) for name in needed}}
     report = checkup(model, **given, parts=parts.split(), quick=True)
     if report.problem or report.not_tried:
         raise ValueError(report.problem or "; ".join(report.not_tried))
@@ -45,8 +45,8 @@ def sick_of(*codes: str, **more: str) -> Found:
     return Found({"sick": list(codes)} | more)
 
 
-def first(answer: Callable, **signs: int) -> dict[str, Any]:
-    return healthy(answer, "shapes", signs)
+def first(answer: Callable, **settings: int) -> dict[str, Any]:
+    return healthy(answer, "shapes", settings)
 
 
 @exercise(
@@ -57,30 +57,30 @@ def first(answer: Callable, **signs: int) -> dict[str, Any]:
     cases=vocabulary,
     call=first,
 )
-def logits(**signs: int) -> Found:
+def logits(**settings: int) -> Found:
     return sick_of()
 
 
 @logits.mistake
-def probabilities(**signs: int) -> Found:
+def probabilities(**settings: int) -> Found:
     """Your model gives probabilities. The loss applies the softmax itself: return the logits."""
     return sick_of("output.probabilities")
 
 
 @logits.mistake
-def vectors(**signs: int) -> Found:
+def vectors(**settings: int) -> Found:
     """Your last axis has the width of the model; it lacks the projection from vectors to `vocab_size` logits."""
     return sick_of("shapes.not_vocab")
 
 
 @logits.mistake
-def dice(**signs: int) -> Found:
+def dice(**settings: int) -> Found:
     """In eval mode your model is still random: use `nn.Dropout`, which `eval()` switches off."""
     return sick_of("dropout.eval")
 
 
-def second(answer: Callable, **signs: int) -> dict[str, Any]:
-    return healthy(answer, "shapes causality batch", signs)
+def second(answer: Callable, **settings: int) -> dict[str, Any]:
+    return healthy(answer, "shapes causality batch", settings)
 
 
 @exercise(
@@ -91,42 +91,42 @@ def second(answer: Callable, **signs: int) -> dict[str, Any]:
     cases=vocabulary,
     call=second,
 )
-def past(**signs: int) -> Found:
+def past(**settings: int) -> Found:
     return sick_of()
 
 
 @past.mistake
-def sees_itself_coming(**signs: int) -> Found:
+def sees_itself_coming(**settings: int) -> Found:
     """Each position sees one word too many, the very next one: the diagonal is `tril(0)`."""
     return sick_of("causality.off_by_one")
 
 
 @past.mistake
-def no_mask(**signs: int) -> Found:
+def no_mask(**settings: int) -> Found:
     """Your decoder sees the whole future: the causal mask is missing, or does not reach the softmax."""
     return sick_of("causality.leak")
 
 
 @past.mistake
-def upside_down(**signs: int) -> Found:
+def upside_down(**settings: int) -> Found:
     """Your mask shows the future and hides the past: rows are queries, so the visible triangle is the lower one."""
     return sick_of("causality.inverted")
 
 
 @past.mistake
-def sees_one_word(**signs: int) -> Found:
+def sees_one_word(**settings: int) -> Found:
     """A position uses its own word only. Does it look back, at all that comes before it?"""
     return sick_of("causality.blind")
 
 
 @past.mistake
-def heads_merged_across(**signs: int) -> Found:
+def heads_merged_across(**settings: int) -> Found:
     """Heads are split or merged by a bare view or reshape, and words mix: a `transpose(1, 2)` belongs between."""
     return sick_of("causality.axes")
 
 
-def third(answer: Callable, **signs: int) -> dict[str, Any]:
-    return healthy(answer, "shapes causality padding source positions", signs)
+def third(answer: Callable, **settings: int) -> dict[str, Any]:
+    return healthy(answer, "shapes causality padding source positions", settings)
 
 
 @exercise(
@@ -137,36 +137,36 @@ def third(answer: Callable, **signs: int) -> dict[str, Any]:
     cases=vocabulary,
     call=third,
 )
-def reads(**signs: int) -> Found:
+def reads(**settings: int) -> Found:
     return sick_of()
 
 
 @reads.mistake
-def source_ignored(**signs: int) -> Found:
+def source_ignored(**settings: int) -> Found:
     """Whatever the source says, the logits are the same: does the decoder attend to the output of the encoder?"""
     return sick_of("source.ignored")
 
 
 @reads.mistake
-def padding_seen(**signs: int) -> Found:
+def padding_seen(**settings: int) -> Found:
     """Padding changes what a text says: hide its keys, in the encoder and in cross-attention."""
     return sick_of("padding.source")
 
 
 @reads.mistake
-def words_hidden(**signs: int) -> Found:
+def words_hidden(**settings: int) -> Found:
     """Your mask hides the words and shows the padding: it should be the other way around."""
     return sick_of("padding.inverted")
 
 
 @reads.mistake
-def no_order(**signs: int) -> Found:
+def no_order(**settings: int) -> Found:
     """It cannot tell two orders of the same words apart: positions are missing on both sides."""
     return sick_of("positions.none", "positions.target_none")
 
 
-def fourth(answer: Callable, **signs: int) -> dict[str, Any]:
-    return healthy(answer, "shapes gradients loss", signs, "loss")
+def fourth(answer: Callable, **settings: int) -> dict[str, Any]:
+    return healthy(answer, "shapes gradients loss", settings, "loss")
 
 
 @exercise(
@@ -177,75 +177,75 @@ def fourth(answer: Callable, **signs: int) -> dict[str, Any]:
     cases=vocabulary,
     call=fourth,
 )
-def learns(**signs: int) -> Found:
+def learns(**settings: int) -> Found:
     return sick_of()
 
 
 @learns.mistake
-def no_shift(**signs: int) -> Found:
+def no_shift(**settings: int) -> Found:
     """Each word is its own label: the decoder reads `tgt[:, :-1]`, and the labels are `tgt[:, 1:]`."""
     return sick_of("loss.no_shift")
 
 
 @learns.mistake
-def padding_counts(**signs: int) -> Found:
+def padding_counts(**settings: int) -> Found:
     """Your loss counts padding: `F.cross_entropy(..., ignore_index=pad_id)`."""
     return sick_of("loss.padding")
 
 
 @learns.mistake
-def end_left_out(**signs: int) -> Found:
+def end_left_out(**settings: int) -> Found:
     """Your loss leaves out the end token and counts padding: it should ignore `pad_id`."""
     return sick_of("loss.no_end", "loss.padding")
 
 
 @learns.mistake
-def cut_off(**signs: int) -> Found:
+def cut_off(**settings: int) -> Found:
     """Some weights get no gradient: is there a `detach()`, a `no_grad`, or a part that is never used?"""
     return sick_of("gradients.unreached")
 
 
-def fifth(answer: Callable, **signs: int) -> dict[str, Any]:
-    found = healthy(answer, "shapes cache saving", signs, "generate")
-    return found if isinstance(found, Found) else found | {"writes": how_it_writes(answer, signs)}
+def fifth(answer: Callable, **settings: int) -> dict[str, Any]:
+    found = healthy(answer, "shapes cache saving", settings, "generate")
+    return found if isinstance(found, Found) else found | {"writes": how_it_writes(answer, settings)}
 
 
 @torch.no_grad()
-def how_it_writes(answer: Callable, signs: Signs) -> str:
+def how_it_writes(answer: Callable, settings: Settings) -> str:
     """Whether the texts of `generate` are those that the model's own logits give, or which wrong ones they are."""
-    used = (signs["pad_id"], signs["start_id"])
-    words = torch.tensor([i for i in range(signs["vocab_size"]) if i not in used])
+    used = (settings["pad_id"], settings["start_id"])
+    words = torch.tensor([i for i in range(settings["vocab_size"]) if i not in used])
     src = words[torch.randint(len(words), (ROWS, 4), generator=torch.Generator().manual_seed(1))]
     # An untrained model repeats itself. Of a few, take the one and the end token with which half of the texts end.
-    best = (1.0, 0, signs["eos_id"])
+    best = (1.0, 0, settings["eos_id"])
     for seed in range(3):
-        text = by_logits(shaken(answer, signs, seed), src, signs | {"eos_id": -1})
+        text = by_logits(shaken(answer, settings, seed), src, settings | {"eos_id": -1})
         shares = {word: (text == word).any(1).float().mean().item() for word in words.tolist()}
         best = min(best, *((abs(share - 0.5), seed, word) for word, share in shares.items()))
         if best[0] < 0.2:
             break
-    signs = signs | {"eos_id": best[2]}
-    model = shaken(answer, signs, best[1])
-    told = model.generate(src, WORDS)  # type: ignore[operator]
-    if not isinstance(told, Tensor) or told.dim() != 2 or len(told) != len(src):
+    settings = settings | {"eos_id": best[2]}
+    model = shaken(answer, settings, best[1])
+    written = model.generate(src, WORDS)  # type: ignore[operator]
+    if not isinstance(written, Tensor) or written.dim() != 2 or len(written) != len(src):
         raise ValueError("generate(src, length) should give a tensor of ids, a row for each source")
-    right = by_logits(model, src, signs)
-    if torch.equal(told, right):
+    right = by_logits(model, src, settings)
+    if torch.equal(written, right):
         return "as its logits say"
-    if torch.equal(told, torch.cat([torch.full_like(src[:, :1], signs["start_id"]), right], 1)):
+    if torch.equal(written, torch.cat([torch.full_like(src[:, :1], settings["start_id"]), right], 1)):
         return "start kept"
     wrong: dict[str, dict[str, Any]] = {
         "first place": {"place": 0}, "past the end": {"pads": False}, "until one ends": {"waits": False},
         "one word short": {"most": WORDS - 1},
     }  # fmt: skip
-    found = (name for name, how in wrong.items() if torch.equal(told, by_logits(model, src, signs, **how)))
+    found = (name for name, how in wrong.items() if torch.equal(written, by_logits(model, src, settings, **how)))
     return next(found, "something else")
 
 
-def shaken(answer: Callable, signs: Signs, seed: int) -> nn.Module:
+def shaken(answer: Callable, settings: Settings, seed: int) -> nn.Module:
     """A model whose norms scale at random, so that it does not merely repeat its input."""
     torch.manual_seed(seed)
-    model = answer(**signs).eval()
+    model = answer(**settings).eval()
     for parameter in model.parameters():
         if bool((parameter == 1).all()):
             nn.init.normal_(parameter)
@@ -255,18 +255,18 @@ def shaken(answer: Callable, signs: Signs, seed: int) -> nn.Module:
 def by_logits(
     model: nn.Module,
     src: Tensor,
-    signs: Signs,
+    settings: Settings,
     place: int = -1,
     pads: bool = True,
     waits: bool = True,
     most: int = WORDS,
 ) -> Tensor:
     """What greedy writing gives, a word at a time from the whole model; the options are what goes wrong in loops."""
-    written, ended = torch.full_like(src[:, :1], signs["start_id"]), torch.zeros(len(src), dtype=torch.bool)
+    written, ended = torch.full_like(src[:, :1], settings["start_id"]), torch.zeros(len(src), dtype=torch.bool)
     while written.shape[1] <= most and not (ended.all() if waits else ended.any()):
         best = model(src, written)[:, place].argmax(-1)
-        best = best.masked_fill(ended, signs["pad_id"]) if pads else best
-        written, ended = torch.cat([written, best[:, None]], 1), ended | (best == signs["eos_id"])
+        best = best.masked_fill(ended, settings["pad_id"]) if pads else best
+        written, ended = torch.cat([written, best[:, None]], 1), ended | (best == settings["eos_id"])
     return written[:, 1:]
 
 
@@ -278,36 +278,36 @@ def by_logits(
     cases=vocabulary,
     call=fifth,
 )
-def writes(**signs: int) -> Found:
+def writes(**settings: int) -> Found:
     return sick_of(writes="as its logits say")
 
 
 @writes.mistake
-def first_place(**signs: int) -> Found:
+def first_place(**settings: int) -> Found:
     """You choose from the logits of the first position; those of the last one say what comes next."""
     return sick_of(writes="first place")
 
 
 @writes.mistake
-def start_kept(**signs: int) -> Found:
+def start_kept(**settings: int) -> Found:
     """Your texts begin with the start token; they should contain only what the model wrote."""
     return sick_of(writes="start kept")
 
 
 @writes.mistake
-def past_the_end(**signs: int) -> Found:
+def past_the_end(**settings: int) -> Found:
     """A text that has ended goes on: after its end token there should be padding."""
     return sick_of(writes="past the end")
 
 
 @writes.mistake
-def ends_forgotten(**signs: int) -> Found:
+def ends_forgotten(**settings: int) -> Found:
     """All texts stop when one of them ends: the loop should end when `all` have ended."""
     return sick_of(writes="until one ends")
 
 
 @writes.mistake
-def one_word_short(**signs: int) -> Found:
+def one_word_short(**settings: int) -> Found:
     """Your texts are a word too short: `length` tokens may be written, and the start token does not count."""
     return sick_of(writes="one word short")
 
