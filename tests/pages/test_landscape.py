@@ -156,7 +156,7 @@ def test_pairs_that_can_be_counted_by_hand():
     assert WHOLE["Longformer"].sum() == 556 + 4 * n - 4 - 18
     # Four triangles of 16, and three whole squares.
     assert WHOLE["Transformer-XL"].sum() == 4 * (16 * 17 // 2) + 3 * 16**2
-    assert f"The window alone has {WHOLE['window'].sum()} pairs, at most 9 for a query" in FLAT
+    assert f"The window alone allows {WHOLE['window'].sum()} pairs, at most 9 for a query" in FLAT
 
 
 def test_masks_attend_to_what_their_papers_say():
@@ -247,7 +247,7 @@ def test_biases_and_norms_are_less_than_half_a_percent():
     parameters = [sum(p.numel() for p in model.parameters()) for model in models]
     counts = dict(zip(list(SIZES)[:4], parameters, strict=True))
     millions = "{:,.0f}, {:,.0f}, {:,.0f} and {:,.0f}".format(*(count / 1e6 for count in counts.values()))
-    assert f"have {millions} million parameters: less than half a percent more" in FLAT
+    assert f"contain {millions} million parameters: less than half a percent more" in FLAT
     for name, count in counts.items():
         assert 0 < count / pencil(name) - 1 < 0.005
 

@@ -178,16 +178,16 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "with 64 positions": SIZES,
         re.compile(r"\| [\d,]+(?: or 2,080)? \|(?=[^|]*\|$)", re.M): PAIRS,
         "*l* is 8, *L* and *M* are 16, windows reach 4 to either side, *g* is 2 and *r* is 3": SIZES,
-        "has 556 pairs, at most 9 for a query": "test_landscape.py::test_pairs_that_can_be_counted_by_hand",
+        "allows 556 pairs, at most 9 for a query": "test_landscape.py::test_pairs_that_can_be_counted_by_hand",
         "into 8 buckets": SIZES,
-        "A Linformer's table has 64 rows": lambda: landscape.POSITIONS == 64,
+        "A Linformer's table consists of 64 rows": lambda: landscape.POSITIONS == 64,
         r"$2da + 2d \cdot 256$ weights": PENCIL,
         re.compile(r"^\|.* [\d.,]+ [MB] \|$", re.M): PENCIL,
         re.compile(r"^\| [^|]+ \| 20\d\d \| \d+ \| \d+ \|.*\|$", re.M): SINCE,
-        "have 335, 1,558, 406 and 11,307 million parameters: less than half a percent more": BUILT,
-        "The paper of BERT has 340 million": Cited("Devlin et al. 2019, section 3"),
+        "contain 335, 1,558, 406 and 11,307 million parameters: less than half a percent more": BUILT,
+        "The paper of BERT says 340 million": Cited("Devlin et al. 2019, section 3"),
         "**GPT-2's paper** says 1,542 million": Cited("Radford et al. 2019, table 2"),
-        "400 million stands beside its weights": Cited("the README beside BART's weights in fairseq"),
+        "400 million is given beside its weights": Cited("the README beside BART's weights in fairseq"),
         "**T5-11B** is not as wide": Cited("the name of the model"),
         "together are 16 times, and its feed-forward networks 64 times as wide as": "test_landscape.py::"
         "test_how_much_wider_t5_is_inside_than_its_vectors",
@@ -268,7 +268,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "3 GB of disk": Cited("less than half of the 6.5 GB with CUDA, as the README has it"),
         "it is 6.5 GB": Cited("du, on Linux"),
         "up to about 1 GB of memory": Cited("the resident memory of a kernel of a lesson, by ps"),
-        "A lesson opens with three questions": "test_questions.py::"
+        "a lesson opens with three questions": "test_questions.py::"
         "test_a_lesson_closes_with_seven_to_ten_questions_of_which_three_of_the_spine_open_it",
     },
 }

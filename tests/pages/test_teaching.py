@@ -46,8 +46,8 @@ def test_the_minutes_are_added_up():
 
 def test_the_plans_name_the_lessons():
     """The ten weeks name each lesson once, 13 from its first milestone on; the shorter plans stay in part one."""
-    short, _, rest = TEXT.partition("**One day.**")[2].partition("**Ten weeks**")
-    plan = rest.partition("**The project.**")[0]
+    short, _, rest = TEXT.partition("**One day:**")[2].partition("**Ten weeks**")
+    plan = rest.partition("**The project:**")[0]
     weeks = re.findall(r"\| (\d+) \| ([^|]+) (?=\|)", plan)
     assert [int(week) for week, _ in weeks] == [*range(1, 11)]
     beyond = [lesson.number for lesson in LESSONS if lesson.place[1] >= FIRST_BEYOND]
