@@ -111,27 +111,25 @@ def _trained(
     optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
     # What is to be written must be sure, too: a search weighs every text that is left.
     sure = 0.3 * math.log(subject.vocab_size) if subject.generate is None else 0.05
-    first, before, loss, right, left = 0.0, 0.0, torch.zeros(()), 0.0, subject.left()
+    costs, half, right, left = list[float](), effort.first // 2, 0.0, subject.left()
     for step in range(effort.steps):
         logits = subject(inputs, pairs.src, grad=True)
         loss = F.cross_entropy(logits[asked], labels[asked])
+        costs.append(float(loss))
         if not loss.requires_grad or loss.isnan():
             break
-        first = first if step else float(loss)
         right = float((logits.argmax(-1) == labels)[asked].float().mean())
-        if right >= 0.95 and float(loss) < sure:
+        if right >= 0.95 and costs[-1] < sure:
             break
-        if step % (effort.first // 2) == 0:
-            if step >= effort.first and float(loss) > min(0.9 * before, 0.85 * first):
-                break  # this rate leads nowhere
-            before = float(loss)
+        if step >= effort.first and step % half == 0 and costs[-1] > min(0.9 * costs[-1 - half], 0.85 * costs[0]):
+            break  # this rate leads nowhere
         if step == 2 and (left - subject.left()) * effort.steps / 6 > subject.left():
             raise OutOfTime  # not even a half of the steps can be made
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
-    return right, first, float(loss)
+    return right, costs[0], costs[-1]
 
 
 def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
