@@ -6,7 +6,7 @@ EXPLAINS = {
     "shapes.shortened": {"generate.fails"},
     "shapes.single": {"cache.fails"},
     "shapes.length": {"cache.prefill", "generate.fails", "precision.bfloat16", "precision.float16"},
-    "output.probabilities": {"learning.stuck"},
+    "output.probabilities": {"learning.stuck", "loss.softmax_twice"},
     "output.axis": {"causality.axes", "causality.leak", "generate.differs", "learning.unwritten", "loss.no_softmax"},
     "output.mass": {"loss", "padding", "generate.padding", "learning"},
     "output.constant": {"causality.blind", "gradients.unreached", "learning.stuck", "source.ignored"},
