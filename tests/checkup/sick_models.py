@@ -311,6 +311,7 @@ PLANTS = [
     # The source
     Plant("source ignored", "source.ignored", "x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))\n", "x = self.norm2(x)\n"),
     Plant("last word of the source cut off", "source.partial", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src[:, :-1]), self.pad_mask(src[:, :-1]))"),
+    Plant("cross-attention asks with the layer's input", "source.queries", "x = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))\n        x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))", "y = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))\n        x = self.norm2(y + self.drop(self.cross(x, memory, src_mask)))"),
     Plant("encoder is causal", "source.causal", "            x = layer(x, mask)\n", "            x = layer(x, mask & self.causal(src.shape[1]))\n"),
     # Gradients and weights
     Plant("memory detached", "gradients.unreached", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src).detach(), self.pad_mask(src))"),

@@ -20,6 +20,8 @@ from tfm_lib.checkup.causes import EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES, Part
 from tfm_lib.checkup.report import SEVERITIES
+from tfm_lib.checkup.subject import Subject
+from tfm_lib.checkup.words import Words
 from tfm_lib.commands.cli import run
 from tfm_lib.lessons import LESSONS
 from tfm_lib.model import Transformer, TransformerConfig
@@ -244,6 +246,16 @@ def test_it_changes_nothing():
 def test_it_never_raises_and_nothing_strange_is_healthy(thing):
     report = checkup(thing, vocab_size=VOCAB, **IDS, quick=True)
     assert not report.healthy and str(report) and report.exit_code in (1, 2)
+
+
+@pytest.mark.parametrize(("computed", "passed", "tried"), [(59, 599, True), (61, 61, False), (1, 601, False)])
+def test_its_time_is_that_of_computing_and_waiting_ends_as_well(computed, passed, tried, monkeypatch):
+    model, _ = built(GPT)
+    subject = Subject(model, model, (Words(VOCAB, {PAD}, PAD),) * 2, "decoder-only", 60.0)
+    began = subject.began
+    monkeypatch.setattr("time.process_time", lambda: began[0] + computed)
+    monkeypatch.setattr("time.monotonic", lambda: began[1] + passed)
+    assert (subject.left() > 0) == tried
 
 
 def test_a_probe_that_raises_is_not_counted_as_tried(monkeypatch):

@@ -1,4 +1,4 @@
-"""The check-up names what was planted in five strangers' models, and calls none of the healthy ones sick."""
+"""The check-up names what was planted in seven strangers' models, and calls none of the healthy ones sick."""
 
 import pytest
 import torch
@@ -56,8 +56,8 @@ def test_what_was_once_called_sick_is_healthy(name, part):
     assert report.healthy and report.tried == [part], report
 
 
-def test_60_faults_and_8_oddities_of_5_strangers_are_planted_in_text_that_occurs_once():
-    assert len({fault["id"] for fault in FAULTS}) == len(FAULTS) == 68 and len(SICK) == 60 and len(UNSEEN) <= 3
+def test_72_faults_and_8_oddities_of_7_strangers_are_planted_in_text_that_occurs_once():
+    assert len({fault["id"] for fault in FAULTS}) == len(FAULTS) == 80 and len(SICK) == 72 and len(UNSEEN) <= 3
     for fault in FAULTS:
         planted(fault)
     for old in ("no such text", "nn."):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 
 from tfm_lib.checkup.measures import gap, short, spread
-from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
-from tfm_lib.checkup.watch import along, culprit, differs
+from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
+from tfm_lib.checkup.watch import along, culprit, differs, first_apart, last
 
 LENGTHS = (24, 50, 100, 200, 400, 800)
 
@@ -65,15 +65,13 @@ def _order_of_the_past(subject: Subject) -> Iterator[Found]:
     """
     tgt = subject.tgt.ids(TARGET)
     reversed_past = torch.cat([tgt[:, :-1].flip(1), tgt[:, -1:]], 1)
-    inputs = (tgt, subject.tgt.changed(tgt, slice(0, -1)), reversed_past)
-    for a, changed, backwards in zip(*(subject.trace(ids)[0] for ids in inputs), strict=False):
-        last = [along(step.output, TARGET, slice(TARGET - 1, TARGET)) for step in (a, changed, backwards)]
-        if differs(last[0], last[1], subject.leak):
-            if not differs(last[0], last[2], 0.1 * subject.leak):
-                code = "positions.target_none" if subject.two else "positions.none"
-                seen = "reversing the order of the earlier tokens does not change the output for the last one."
-                yield code, seen, str(a)
-            return
+    inputs = tgt, subject.tgt.changed(tgt, slice(0, -1)), reversed_past
+    a, changed, backwards = (subject.trace(ids)[0] for ids in inputs)
+    meets = first_apart(a, changed, TARGET, subject.leak)
+    if meets is None or differs(last(a[meets], TARGET), last(backwards[meets], TARGET), 0.1 * subject.leak):
+        return
+    code = "positions.target_none" if subject.two else "positions.none"
+    yield code, "reversing the order of the earlier tokens does not change the output for the last one.", str(a[meets])
 
 
 def lengths(subject: Subject) -> Iterator[Found]:
@@ -83,11 +81,8 @@ def lengths(subject: Subject) -> Iterator[Found]:
         ids, src = (side.ordinary[:1].expand(1, length) for side in (subject.tgt, subject.src))
         try:
             steps, _ = subject.trace(ids, src)
-        except OutOfTime:
-            return
         except Exception as error:
-            most = _last_that_works(subject, longest, length)
-            yield "limits.length", f"{most} tokens are the most; more raise {short(error)}."
+            yield "limits.length", f"{longest} tokens went through, and {length} raised {short(error)}."
             return
         for step in steps:
             rows = along(step.output, length, slice(None))
@@ -101,15 +96,3 @@ def lengths(subject: Subject) -> Iterator[Found]:
                     return
                 break
         longest = length
-
-
-def _last_that_works(subject: Subject, good: int, bad: int) -> int:
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        ids, src = (side.ordinary[:1].expand(1, middle) for side in (subject.tgt, subject.src))
-        try:
-            subject(ids, src)
-            good = middle
-        except Exception:
-            bad = middle
-    return good

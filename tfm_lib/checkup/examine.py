@@ -86,7 +86,7 @@ def checkup(
     loss: (src, tgt), or (tokens), whole rows from start to end token, or (logits, labels) -> what is trained on.
     generate: src, or the beginning of a text, -> ids (B, n), candidates (B, beams, n) or strings.
     parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
-    time_limit: seconds after which no new question is asked.
+    time_limit: seconds of computing after which no new question is asked, or ten times as many by the clock.
     """
     report, special = Report(), {"pad_id": pad_id, "start_id": start_id, "eos_id": eos_id}
     with _undisturbed(report, time_limit):
@@ -118,7 +118,7 @@ def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
         except NotExaminable as error:
             report.problem = str(error)
         except OutOfTime:
-            report.problem = f"{time_limit:g} s were over before its first answer; give time_limit="
+            report.problem = f"{time_limit:g} s of computing were over before its first answer; give time_limit="
         except Exception as error:  # it never raises: what it can't do, it says
             report.problem = f"{short(error)}; give a function of ids that returns logits"
         finally:

@@ -1,7 +1,6 @@
 """Whether it can learn a few pairs by heart, and then write them."""
 
 import math
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,7 +17,10 @@ LENGTH = 5
 
 
 class Effort(NamedTuple):
-    """How hard it is tried: so many pairs, and steps of each rate, the first of which must lower the loss by 15 %."""
+    """How hard it is tried: so many pairs, and steps of each rate.
+
+    The first of them must lower the loss by 15 %, their second half and every as many behind them by 10 %.
+    """
 
     pairs: int
     steps: int
@@ -26,7 +28,7 @@ class Effort(NamedTuple):
     rates: tuple[float, ...]  # what is too fast for one model is too slow for another
 
 
-SMALL = Effort(10, 150, 60, (3e-3, 1e-3, 1e-2, 3e-4))
+SMALL = Effort(10, 150, 40, (3e-3, 1e-3, 1e-2, 3e-4))
 LARGE = Effort(4, 60, 20, (1e-4, 3e-4, 1e-3))  # from 10 million parameters on, where a step takes a second
 
 
@@ -109,25 +111,25 @@ def _trained(
     optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
     # What is to be written must be sure, too: a search weighs every text that is left.
     sure = 0.3 * math.log(subject.vocab_size) if subject.generate is None else 0.05
-    first, loss, right, began = 0.0, torch.zeros(()), 0.0, time.monotonic()
+    costs, half, right, left = list[float](), effort.first // 2, 0.0, subject.left()
     for step in range(effort.steps):
         logits = subject(inputs, pairs.src, grad=True)
         loss = F.cross_entropy(logits[asked], labels[asked])
+        costs.append(float(loss))
         if not loss.requires_grad or loss.isnan():
             break
-        first = first if step else float(loss)
         right = float((logits.argmax(-1) == labels)[asked].float().mean())
-        if right >= 0.95 and float(loss) < sure:
+        if right >= 0.95 and costs[-1] < sure:
             break
-        if step == effort.first and float(loss) > 0.85 * first:
+        if step >= effort.first and step % half == 0 and costs[-1] > min(0.9 * costs[-1 - half], 0.85 * costs[0]):
             break  # this rate leads nowhere
-        if step == 2 and (time.monotonic() - began) * effort.steps / 6 > subject.until - time.monotonic():
+        if step == 2 and (left - subject.left()) * effort.steps / 6 > subject.left():
             raise OutOfTime  # not even a half of the steps can be made
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
-    return right, first, float(loss)
+    return right, costs[0], costs[-1]
 
 
 def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tfm_lib.checkup.measures import scores
 from tfm_lib.checkup.subject import Subject
@@ -20,18 +21,36 @@ class Heard(NamedTuple):
     inputs: list[Tensor]
 
 
+class _Head(TorchFunctionMode):
+    """Gives what each product of matrices returns to `put`: a head may be no module."""
+
+    def __init__(self, put: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.put = put
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in ("linear", "matmul", "__matmul__", "einsum"):
+            self.put(out)
+        return out
+
+
 def listened(
     subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
 ) -> Heard:
     """What the loss says of these texts; with other logits `put` (B, T, V) in the place of the model's."""
     outputs, inputs = list[Tensor](), list[Tensor]()
 
+    def shown(out: Any, scale: Callable[[Tensor, int], Tensor] | None = None) -> bool:
+        """Whether these are logits that learn; then they are those that were put."""
+        turned = _turned(subject, out, len(tgt)) if isinstance(out, Tensor) and out.requires_grad else None
+        if turned is not None and put is not None and turned.shape == put.shape:
+            turned.data.copy_(scale(put, -1) if scale else put)
+        return turned is not None
+
     def on_output(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         with suppress(TypeError):
-            out = scores(output, subject.vocab_size)
-            if out.requires_grad and (turned := _turned(subject, out, len(tgt))) is not None:
-                if put is not None and turned.shape == put.shape:
-                    turned.data.copy_(subject.scale(put, -1) if subject.scale else put)
+            if shown(out := scores(output, subject.vocab_size), subject.scale):
                 out.retain_grad()
                 outputs.append(out)
 
@@ -39,7 +58,7 @@ def listened(
         inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
 
     tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
-    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad():
+    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad(), _Head(shown):
         torch.manual_seed(0)
         loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
         loss.sum().backward()

@@ -80,6 +80,7 @@ def values(subject: Subject) -> Iterator[Found]:
         yield from found
     elif any(_sums_to_1(part, axis) for part in (out, out.exp()) for axis in (0, 1)):
         yield "output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens."
+    yield from _mass(subject, tgt)
     if spread(out - out.mean((0, 1))) < 1e-5 * spread(out):
         yield "output.constant", "all positions of two different texts got the same scores."
     if subject.apart(out, subject(tgt, seed=12345)):
@@ -101,6 +102,15 @@ def _scale(out: Tensor) -> Iterator[Found]:
         yield "output.probabilities", "the scores of each position are positive and sum to 1."
     elif bool((out <= 1e-4).all()) and _sums_to_1(out.exp(), -1):
         yield "output.log_probabilities", "e to the power of the scores sums to 1 at each position."
+
+
+def _mass(subject: Subject, tgt: Tensor) -> Iterator[Found]:
+    """Whether the probabilities of a model that copies are less than 1 where all words of the source are one word."""
+    out = subject(tgt, subject.src.ordinary[:1].expand(len(tgt), SOURCE))
+    mass = (out if bool((out >= 0).all()) else out.exp()).sum(-1)
+    if float(mass.min()) > 0.1 and float(mass.max()) < 0.999:
+        seen = f"if all {SOURCE} words of the source are one, the probabilities sum to {mass.mean():.2f}, not to 1."
+        yield "output.mass", seen
 
 
 def memory(subject: Subject) -> Iterator[Found]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.attending import DRAWS
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import along, called, differs, reads
+from tfm_lib.checkup.watch import along, called, differs, first_apart, last, reads
 
 FIRST = 16  # of the ids: special tokens, unknown words and a few others stand there
 
@@ -26,6 +26,7 @@ def source(subject: Subject) -> Iterator[Found]:
         yield "source.partial", f"of {SOURCE} words, those at {dead} have no effect."
     else:
         yield from _one_way(subject)
+        yield from _queries(subject)
         yield from _hidden(subject)
 
 
@@ -63,14 +64,31 @@ def _directions(subject: Subject, draw: int, tolerance: float) -> tuple[str, boo
     """The first part where an early word of the source reaches a late one; whether a late one reaches an early one."""
     tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
     sources = (src, subject.src.changed(src, -1), subject.src.changed(src, 0))
-    forward, backward = "", False
-    for a, late, early in zip(*(subject.trace(tgt, ids)[0] for ids in sources), strict=False):
-        first = [along(step.output, SOURCE, slice(0, 1)) for step in (a, late)]
-        last = [along(step.output, SOURCE, slice(SOURCE - 1, SOURCE)) for step in (a, early)]
-        backward = backward or differs(first[0], first[1], tolerance)
-        if differs(last[0], last[1], tolerance):
-            forward = forward or str(a)
-    return forward, backward
+    a, late, early = (subject.trace(tgt, ids)[0] for ids in sources)
+    forward = first_apart(a, early, SOURCE, tolerance)
+    firsts = ([along(step.output, SOURCE, slice(0, 1)) for step in pair] for pair in zip(a, late, strict=False))
+    backward = any(differs(one, other, tolerance) for one, other in firsts)
+    return "" if forward is None else str(a[forward]), backward
+
+
+def _queries(subject: Subject) -> Iterator[Found]:
+    """Whether the first part where the source meets the target knows what was written before its place."""
+    with subject.exact():
+        where, past = _meeting(subject, 0)
+        blind = where and not past and not any(_meeting(subject, draw)[1] for draw in range(1, DRAWS))
+    if blind:
+        yield "source.queries", "no earlier token changes what the last one reads of the source there.", where
+
+
+def _meeting(subject: Subject, draw: int) -> tuple[str, bool]:
+    """The first part whose last place depends on the source; whether it depends on earlier tokens as well."""
+    tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
+    a = subject.trace(tgt, src)[0]
+    meets = first_apart(a, subject.trace(tgt, subject.src.other(src))[0], TARGET, 0)
+    if meets is None:
+        return "", False
+    other = subject.trace(subject.tgt.changed(tgt, slice(0, -1)), src)[0]
+    return str(a[meets]), differs(last(a[meets], TARGET), last(other[meets], TARGET), 0)
 
 
 def hidden_ids(subject: Subject, side: str) -> list[int]:

@@ -77,6 +77,17 @@ def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
     return None
 
 
+def last(step: Step, length: int) -> Tensor | None:
+    """Its output at the last place of a text of this length."""
+    return along(step.output, length, slice(length - 1, length))
+
+
+def first_apart(a: list[Step], b: list[Step], length: int, tolerance: float) -> int | None:
+    """Which step of two runs is the first whose last places differ."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((i for i, (x, y) in pairs if differs(last(x, length), last(y, length), tolerance)), None)
+
+
 def differs(a: Tensor | None, b: Tensor | None, tolerance: float) -> bool:
     """Whether two slices are further apart than that, measured by how far their own values lie apart."""
     if a is None or b is None or a.shape != b.shape:

@@ -1,4 +1,4 @@
-"""Five Transformers as strangers write them, and faults that were planted in them one at a time.
+"""Seven Transformers as strangers write them, and faults that were planted in them one at a time.
 
 Each module has `build`, as `tfm checkup` wants it: the model, and a dict of its loss and its function that writes.
 `faults.toml` has a list per module. What is of kind "healthy" there looks odd, and is right.
