@@ -301,6 +301,17 @@ def test_a_link_to_a_section_leads_there(tab, viewport):
         assert 0 <= top < 150, (section, top)
 
 
+def test_it_is_told_how_much_of_a_model_has_come(tab):
+    page = tab()
+    page.goto("index.html")
+    told = page.evaluate("""async () => {
+        const counts = [];
+        await weightsOf("pictures", (name, bytes) => name === "pictures" && counts.push(bytes));
+        return counts;
+    }""")
+    assert told == sorted({*told}) and told[-1] == (SITE / "_static/pictures.bin").stat().st_size
+
+
 def search(page, words="positional") -> list[str]:
     """Where the search for words leads, asked on the page that is open."""
     page.fill(".sidebar-search", words)
