@@ -31,7 +31,7 @@ function machine(root, data) {
     play();
   }), { class: "tfm-button tfm-primary" });
   const warmth = slider("temperature", [0, 0.5, 1, 1.5, 2], 0, (temperature) => turn({ temperature, chosen: [] }),
-    (value) => (value ? String(value) : "0: the most probable"));
+    (value) => (value ? String(value) : "0: greedy"));
   const width = choice("beams", [1, 2, 4], 1, (beams) => turn({ beams, chosen: [] }));
   const taken = choice("Switch off", parts.map(({ kind, label }) => [kind, label]), "", (kind) => {
     which.offer(partOf(kind).names.map(([name, label]) => [name, label]));
@@ -142,7 +142,7 @@ function machine(root, data) {
     set(root, { "data-waiting": null });
     state.place = Math.min(state.place, texts.length - 1);
     const { place, off, kind } = state, step = steps[place], part = partOf(kind);
-    set(title, { text: `word ${place + 1}: the most probable; press one to have it written` });
+    set(title, { text: `most probable as word ${place + 1}: press one to write it` });
     bars.show(step.names.map((name, i) => ({
       name, p: step.probs[i], chosen: run.tokens[place] === step.best[i],
       press: () => turn({ chosen: [...run.tokens.slice(0, place), step.best[i]], place }),
