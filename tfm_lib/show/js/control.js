@@ -34,7 +34,8 @@ function set(changed, attributes) {
 
 /**
  * Lay a control out: knobs in rows, below them panels side by side as there is room, below these the words. Returns
- * `say(words, shown)`, which ends every answer. label: what a screen reader calls the control.
+ * `say(words, shown)`, which ends every answer; after its first sentence come numbers that are drawn, too, in small.
+ * label: what a screen reader calls the control.
  */
 function layOut(root, label, knobs, panels) {
   const words = element("p", { class: "tfm-words", role: "status" });
@@ -42,7 +43,10 @@ function layOut(root, label, knobs, panels) {
   root.replaceChildren(
     element("div", { class: "tfm-knobs" }, ...knobs), element("div", { class: "tfm-panels" }, ...panels), words);
   return (message, shown) => {
-    set(words, { text: message });
+    const [first] = /^.*?[.!?]”?(?= )/s.exec(message) ?? [message];
+    if (words.textContent !== message) {
+      words.replaceChildren(first, element("span", { class: "tfm-numbers" }, message.slice(first.length)));
+    }
     root.shown = shown;
   };
 }
