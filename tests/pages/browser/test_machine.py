@@ -279,3 +279,10 @@ def test_ribbons_stay_in_their_lane_and_most_switches_break_the_first_story(root
         switch(root, label)
         broken += wait(root)["text"] != intact
     assert broken == 4
+
+
+def test_forced_colors_leave_what_is_chosen(root):
+    root.page.emulate_media(forced_colors="active")
+    ground, knob = "e => getComputedStyle(e).backgroundColor", root.locator(".tfm-choice:not(.tfm-shares)").first
+    chosen, other = (knob.locator(f"input:{kind}checked) + span").first for kind in ("is(:", "not(:"))
+    assert chosen.evaluate(ground) != other.evaluate(ground)
