@@ -2,10 +2,14 @@
 // files of about 1 MB.
 document.documentElement.dataset.live = ""; // quizzes can be answered
 const FOLDER = document.currentScript.src; // weights lie beside this script
-const loading = {};
+const loading = {}, hearers = new Set(); // promises by name; who is told how many bytes of which have come
 
-/** The checkpoint of that name, once for all controls of the page; if it did not come, the next touch tries again. */
-function weightsOf(name) {
+/**
+ * The checkpoint of that name, once for all controls of the page; if it did not come, the next touch tries again.
+ * `hear(name, bytes)` is told how much is there, by whomever it was asked for.
+ */
+function weightsOf(name, hear = null) {
+  if (hear) hearers.add(hear);
   loading[name] ??= bytesOf(name).then(tfm.loadCheckpoint);
   loading[name].catch(() => delete loading[name]);
   return loading[name];
@@ -16,7 +20,14 @@ async function bytesOf(name) {
   if (location.protocol === "file:") return bytesOfScript(name);
   const answer = await fetch(new URL(`${name}.bin`, FOLDER));
   if (!answer.ok) throw new Error(`${answer.url} answers ${answer.status}`);
-  return new Uint8Array(await answer.arrayBuffer());
+  const pieces = [], reader = answer.body.getReader();
+  let count = 0;
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    pieces.push(next.value);
+    count += next.value.length;
+    hearers.forEach((hear) => hear(name, count));
+  }
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
 function bytesOfScript(name) {

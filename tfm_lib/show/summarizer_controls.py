@@ -71,7 +71,7 @@ def go_on(model: Transformer, src: Tensor, chosen: tuple[int, ...]) -> tuple[flo
 
 @style()
 def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = "", written: str = "") -> Live:
-    """Write a summary word by word: the five likeliest words at its next place, and how the text would go on.
+    """Write a summary word by word: the five most probable words at its next place, and how the text would go on.
 
     A click on a word writes it. A text ends with [eos], or with MOST_TOKENS tokens. The control opens with `story` and
     the words `written`, where they are given. Raises ValueError if either is longer than it may be.
@@ -90,8 +90,8 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     count = f"{length} {'word' if length == 1 else 'words'}"
     so_far = sentence("decoding, written", count, percent(math.exp(total))) if length else ""
     more, invented = sentence("decoding, rest", len(rest)), fabrications(data["story"], texts)
-    likeliest = length + 1, first, second, CHOICES, percent(sum(values))
-    figure = Figure(sentence("decoding", *likeliest, so_far, more, invented))
+    chances = length + 1, first, second, CHOICES, percent(sum(values))
+    figure = Figure(sentence("decoding", *chances, so_far, more, invented))
     looks = [WRITTEN] * length + [AHEAD] * len(rest)
     summary = "summary: filled is written, dotted is to come", texts, looks
     axes, below = set_texts(figure, summary, room=0.49 + 0.26 * (CHOICES - 1))

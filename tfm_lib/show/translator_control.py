@@ -30,15 +30,15 @@ def translator_control() -> Live:
     """Twenty sentences with their recorded translations; on pages that have the model, a sentence of the reader's.
 
     Click a word of the translation: the words of the sentence are the darker, the more weight the aligned head gave
-    them, and the bars are the likeliest subwords in its place.
+    them, and the bars are the most probable subwords in its place.
     """
     record = load_record(RECORDED)
     first: dict[str, Any] = record["recorded"][0]
     piece, looks, following = (first["words"][PLACE][name] for name in ("piece", "looks", "next"))
     best = max(range(len(looks)), key=looks.__getitem__)
     names = [name for name, _ in following]
-    likeliest, second = (percent(p) for _, p in following[:2])
-    values = PLACE + 1, piece, likeliest, names[1], second, first["source"][best], f"{looks[best]:.2f}"
+    first_p, second_p = (percent(p) for _, p in following[:2])
+    values = PLACE + 1, piece, first_p, names[1], second_p, first["source"][best], f"{looks[best]:.2f}"
     figure = Figure(sentence("translator", first["translation"], *values))
     shades = [{"facecolor": SHADES(weight)} for weight in looks]
     frames = [CHOSEN if t == PLACE else {} for t in range(len(first["words"]))]

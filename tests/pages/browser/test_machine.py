@@ -130,6 +130,9 @@ def test_while_a_model_comes_nothing_of_another_story_stands_there(root):
     root.page.evaluate(SLOW)
     type_story(root, TAMPA)
     assert root.locator(".tfm-waiting").inner_text() == "The model is loading: 1.1 MB, once."
+    root.page.evaluate("hearers.forEach(hear => hear('newsroom', 440_000))")
+    assert root.locator("progress").evaluate("bar => bar.value") == pytest.approx(0.4)
+    assert root.locator(".tfm-waiting span").inner_text() == "40 %"
     assert root.locator(".tfm-word-row button:visible, path").count() == 0
     assert not root.locator(".tfm-bars").inner_text().strip() and words(root) == "" and "texts" not in shown(root)
     type_story(root, BREAKABLE)  # whose answer is stored
@@ -276,3 +279,10 @@ def test_ribbons_stay_in_their_lane_and_most_switches_break_the_first_story(root
         switch(root, label)
         broken += wait(root)["text"] != intact
     assert broken == 4
+
+
+def test_forced_colors_leave_what_is_chosen(root):
+    root.page.emulate_media(forced_colors="active")
+    ground, knob = "e => getComputedStyle(e).backgroundColor", root.locator(".tfm-choice:not(.tfm-shares)").first
+    chosen, other = (knob.locator(f"input:{kind}checked) + span").first for kind in ("is(:", "not(:"))
+    assert chosen.evaluate(ground) != other.evaluate(ground)

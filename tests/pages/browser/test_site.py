@@ -301,6 +301,17 @@ def test_a_link_to_a_section_leads_there(tab, viewport):
         assert 0 <= top < 150, (section, top)
 
 
+def test_it_is_told_how_much_of_a_model_has_come(tab):
+    page = tab()
+    page.goto("index.html")
+    told = page.evaluate("""async () => {
+        const counts = [];
+        await weightsOf("pictures", (name, bytes) => name === "pictures" && counts.push(bytes));
+        return counts;
+    }""")
+    assert told == sorted({*told}) and told[-1] == (SITE / "_static/pictures.bin").stat().st_size
+
+
 def search(page, words="positional") -> list[str]:
     """Where the search for words leads, asked on the page that is open."""
     page.fill(".sidebar-search", words)
@@ -477,7 +488,7 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
         assert not page.locator(aside).first.is_visible(), aside
     for what, least, visible in (
         ("details.above-input", 3, False),  # machinery is left out, its pictures are not
-        (".cell_output img", 10, True),
+        (".cell_output img", 9, True),
         ("details:not(.hide) > p:first-of-type", 20, True),  # paper cannot be unfolded
     ):
         found = [part.is_visible() for part in page.locator(f"article {what}").all()]

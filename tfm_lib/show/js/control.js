@@ -3,7 +3,8 @@
 // A control is a function (root, data, keep) that fills an empty element and then runs by itself:
 //   root   a <div class="tfm-control">; after each answer `root.shown` holds what was computed, for tests to compare
 //   data   what Python gave it (JSON), and under `shipped` the checkpoints that it asked for, {model, vocabulary, rules};
-//          one that asked for them later has `load(name)` instead, the promise of one
+//          one that asked for them later has `load(name, hear)` instead, the promise of one; on a page that a host sends,
+//          `hear(name, bytes)` is told how much of it has come
 //   keep   {read(), write(value)}: what the reader has done, kept in the browser or beside the notebook
 // It may return a function that takes new data while the kernel runs. Elements are made once and then changed, so that
 // the focus stays where it is.
@@ -33,7 +34,8 @@ function set(changed, attributes) {
 
 /**
  * Lay a control out: knobs in rows, below them panels side by side as there is room, below these the words. Returns
- * `say(words, shown)`, which ends every answer. label: what a screen reader calls the control.
+ * `say(words, shown)`, which ends every answer; after its first sentence come numbers that are drawn, too, in small.
+ * label: what a screen reader calls the control.
  */
 function layOut(root, label, knobs, panels) {
   const words = element("p", { class: "tfm-words", role: "status" });
@@ -41,7 +43,10 @@ function layOut(root, label, knobs, panels) {
   root.replaceChildren(
     element("div", { class: "tfm-knobs" }, ...knobs), element("div", { class: "tfm-panels" }, ...panels), words);
   return (message, shown) => {
-    set(words, { text: message });
+    const [first] = /^.*?[.!?]”?(?= )/s.exec(message) ?? [message];
+    if (words.textContent !== message) {
+      words.replaceChildren(first, element("span", { class: "tfm-numbers" }, message.slice(first.length)));
+    }
     root.shown = shown;
   };
 }
@@ -291,7 +296,7 @@ async function onPage(controls, root, weights) {
     read: () => quietly(() => JSON.parse(localStorage.getItem(place))),
     write: (kept) => quietly(() => localStorage.setItem(place, JSON.stringify(kept))),
   };
-  const wanted = later ? [] : names, loaded = await Promise.all(wanted.map(weights));
+  const wanted = later ? [] : names, loaded = await Promise.all(wanted.map((one) => weights(one)));
   const shipped = Object.fromEntries(wanted.map((one, i) => [one, loaded[i]]));
   controls[name](root, { ...data, shipped, load: weights }, keep);
 }

@@ -38,16 +38,16 @@ function decodingControl(root, data) {
     const logProbs = [start_id, ...written].map((token) => logSoftmax(Array.from(writer.nextLogits(token))));
     const total = sum(written.map((token, t) => logProbs[t][token]));
     const probs = logProbs[place].map(Math.exp), best = ranking(probs).slice(0, data.choices);
-    const likeliest = (values) => values.indexOf(Math.max(...values));
+    const mostProbable = (values) => values.indexOf(Math.max(...values));
     rest = [];
     for (let values = logProbs.at(-1); !ended && written.length + rest.length < data.most;) {
-      rest.push(likeliest(values));
+      rest.push(mostProbable(values));
       if (rest.at(-1) === eos_id) break;
       values = writer.nextLogits(rest.at(-1));
     }
 
     const names = tokenTexts(vocabulary, best, slots), texts = tokenTexts(vocabulary, [...written, ...rest], slots);
-    set(title, { text: `word ${place + 1}: the likeliest` });
+    set(title, { text: `word ${place + 1}: the most probable` });
     bars.show(best.map((token, i) => ({
       name: names[i], p: probs[token], chosen: written[place] === token,
       press: () => write([...written.slice(0, place), token], place),

@@ -14,7 +14,7 @@ function machine(root, data) {
     story: data.story, model: models[0][0], chosen: [], place: data.place, temperature: 0, beams: 1, kind: "", off: "",
     seed: 0,
   };
-  const shipped = {}, known = new Map(), partOf = (name) => parts.find(({ kind }) => kind === name);
+  const shipped = {}, arrived = {}, known = new Map(), partOf = (name) => parts.find(({ kind }) => kind === name);
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let asked = 0, playing = null, written = Infinity; // written: how many words of the headline are there by now
 
@@ -31,7 +31,7 @@ function machine(root, data) {
     play();
   }), { class: "tfm-button tfm-primary" });
   const warmth = slider("temperature", [0, 0.5, 1, 1.5, 2], 0, (temperature) => turn({ temperature, chosen: [] }),
-    (value) => (value ? String(value) : "0: the likeliest"));
+    (value) => (value ? String(value) : "0: greedy"));
   const width = choice("beams", [1, 2, 4], 1, (beams) => turn({ beams, chosen: [] }));
   const taken = choice("Switch off", parts.map(({ kind, label }) => [kind, label]), "", (kind) => {
     which.offer(partOf(kind).names.map(([name, label]) => [name, label]));
@@ -68,25 +68,40 @@ function machine(root, data) {
     stop();
     Object.assign(state, change);
     set(warmth.querySelector("input"), { disabled: state.beams > 1 });
-    const number = ++asked, names = [...new Set([models[0][0], state.model])];
-    if (names.every((name) => shipped[name]) || known.has(keyOf(state))) show();
-    if (names.every((name) => shipped[name])) return;
-    const size = sum(names.filter((name) => !shipped[name]).map((name) => data.size[name])).toFixed(1);
-    if (!known.has(keyOf(state))) wait(`The model is loading: ${size} MB, once.`, number);
-    Promise.all(names.map(async (name) => (shipped[name] ??= await load(name)))).then(
+    const number = ++asked, names = missing();
+    if (!names.length || known.has(keyOf(state))) show();
+    if (!names.length) return;
+    const size = sum(names.map((name) => data.size[name])).toFixed(1);
+    if (!known.has(keyOf(state))) {
+      wait(`The model is loading: ${size} MB, once.`, number, true);
+      hear();
+    }
+    Promise.all(names.map(async (name) => (shipped[name] ??= await load(name, hear)))).then(
       () => number === asked && !playing && show(),
       (error) => number === asked && wait(
         `The model could not be loaded: ${error.message}. Without it nothing new can be written; press “write it” to try ` +
           "again.", number));
   }
 
+  /** The models that an answer needs, and that are not there. */
+  function missing() {
+    return [...new Set([models[0][0], state.model])].filter((name) => !shipped[name]);
+  }
+
+  /** So many bytes of a model have come; while the reader waits, they see which share of all. */
+  function hear(name, bytes) {
+    if (name) arrived[name] = bytes;
+    const [come, all] = [arrived, data.size].map((of) => sum(missing().map((one) => of[one] ?? 0)));
+    if (root.shown.loading) sheet.arrive(Math.min(1, come / (1e6 * all)));
+  }
+
   /** What was written of something else goes; in its place stands what the reader waits for. */
-  function wait(message, number) {
+  function wait(message, number, loading = false) {
     set(root, { "data-waiting": true });
     sheet.wait(message);
     bars.show([]);
     set(title, { text: "" });
-    say("", { ...state, number, waiting: message });
+    say("", { ...state, number, waiting: message, loading });
   }
 
   /** Write the headline before the reader's eyes, once the model is there. */
@@ -127,7 +142,7 @@ function machine(root, data) {
     set(root, { "data-waiting": null });
     state.place = Math.min(state.place, texts.length - 1);
     const { place, off, kind } = state, step = steps[place], part = partOf(kind);
-    set(title, { text: `word ${place + 1}: the likeliest; press one to have it written` });
+    set(title, { text: `most probable as word ${place + 1}: press one to write it` });
     bars.show(step.names.map((name, i) => ({
       name, p: step.probs[i], chosen: run.tokens[place] === step.best[i],
       press: () => turn({ chosen: [...run.tokens.slice(0, place), step.best[i]], place }),
@@ -156,7 +171,7 @@ function machine(root, data) {
       message += ` With 1 beam it writes ${greedy === run.text ? "the same" : `“${greedy}”`}. Beams draw nothing, so the ` +
         "temperature rests.";
     }
-    const end = texts[place] === "[eos]" ? ", the sign that ends it," : ",";
+    const end = texts[place] === "[eos]" ? ", the end token," : ",";
     message += sentence("machine, word", place + 1, texts[place], end, percent(step.p));
     message += step.weights[best] ? sentence("machine, looks", story[best], decimal(step.weights[best])) : ".";
     const copied = texts.filter((_, t) => steps[t].copied);
@@ -198,8 +213,8 @@ function lessonLink(lesson, about = "") {
 }
 
 /**
- * What a model writes: {tokens, texts, text, steps}, and at each step the likeliest words, best, names and probs; p, of
- * the word that was written; weights (S,), the mean of the heads of the last layer that works; copied, whether more
+ * What a model writes: {tokens, texts, text, steps}, and at each step the most probable words, best, names and probs; p,
+ * of the word that was written; weights (S,), the mean of the heads of the last layer that works; copied, whether more
  * than half of p comes from the story. off: a part that is switched off, or "".
  */
 function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams, off, seed }, { most, choices }) {
@@ -208,8 +223,9 @@ function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams,
   const layers = Array.from({ length: depth }, (_, n) => `decoder.layers.${n}`);
   const seen = `${layers.findLast((name) => name !== off)}.cross_attention.weights`;
   const random = randomNumbers(seed), options = temperature ? { temperature } : {};
-  const likeliest = (logits) => logits.indexOf(Math.max(...logits));
-  const next = (logits) => (temperature ? draw(nextTokenProbs(Array.from(logits), options), random) : likeliest(logits));
+  const mostProbable = (logits) => logits.indexOf(Math.max(...logits));
+  const drawn = (logits) => draw(nextTokenProbs(Array.from(logits), options), random);
+  const next = temperature ? drawn : mostProbable;
 
   breaking(off ? [off] : [], () => {
     const memory = model.encode(src);
@@ -241,8 +257,9 @@ const INKS = ["blue", "vermilion", "green", "purple", "olive", "teal", "crimson"
  * A story to type in, and a headline of `most` words below it, with ribbons between them in a lane of their own: they
  * end under the words at which the model looked, which have a line in their color. `show(run, place, count, other,
  * invented)` draws the first so many words, with another ground those that the whole model does not write, and with a
- * wavy line names and numbers that the story does not have; `wait(message)` puts words in their place. area: the field
- * of the story, under which lie its words, to be found by the ribbons.
+ * wavy line names and numbers that the story does not have; `wait(message)` puts words in their place,
+ * `arrive(share)` below them how much of what is waited for is there. area: the field of the story, under which lie its
+ * words, to be found by the ribbons.
  */
 function ribbonSheet(area, vocabulary, most, press) {
   const under = element("div", { class: "tfm-under", "aria-hidden": "true" });
@@ -250,7 +267,10 @@ function ribbonSheet(area, vocabulary, most, press) {
   const headline = wordRow("headline", most, press);
   area.replaceWith(paper);
   paper.append(under, area);
-  const waiting = element("p", { class: "tfm-waiting", role: "status" });
+  const said = element("p", { role: "status" }), part = element("span", { "aria-hidden": "true" });
+  const bar = element("progress", { "aria-label": "how much of the model is there" });
+  const coming = element("div", { hidden: true }, bar, part);
+  const waiting = element("div", { class: "tfm-waiting" }, said, coming);
   const made = element("div", { class: "tfm-headline" }, headline, waiting);
   set(lines, { "aria-hidden": "true" });
   made.append(lines);
@@ -298,7 +318,7 @@ function ribbonSheet(area, vocabulary, most, press) {
   made.show = (run, place, count, other, invented) => {
     drawn = { run, place, count };
     lay();
-    set(waiting, { text: "" });
+    clear("");
     headline.show(run.texts.slice(0, count).map((text, t) => ({
       text, kind: t === place ? "chosen" : other[t] ? "other" : run.steps[t].copied ? "copied" : null,
       style: `border-bottom-color: ${INKS[t % INKS.length]}${invented[t] ? "; text-decoration: underline wavy" : ""}`,
@@ -311,10 +331,19 @@ function ribbonSheet(area, vocabulary, most, press) {
     headline.show([]);
     lines.replaceChildren();
     words.forEach((word) => set(word, { style: null }));
-    set(waiting, { text: message });
+    clear(message);
   };
+  const arrive = (share) => { // which stays 0 where a page in a folder reads the file
+    set(coming, { hidden: share === 0 });
+    set(bar, { value: share });
+    set(part, { text: `${Math.floor(100 * share)} %` });
+  };
+  function clear(message) {
+    set(said, { text: message });
+    set(coming, { hidden: true });
+  }
   area.addEventListener("input", lay);
   new ResizeObserver(draw).observe(made);
   new ResizeObserver(draw).observe(paper);
-  return { made, show: made.show, wait: made.wait };
+  return { made, show: made.show, wait: made.wait, arrive };
 }

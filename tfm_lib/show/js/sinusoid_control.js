@@ -33,13 +33,15 @@ function sinusoidControl(root, { widths, positions, reach, ...start }) {
   const pixels = element("canvas", { height: positions, style:
     `left: ${box.left / 3.6}%; width: ${(box.right - box.left) / 3.6}%; ` +
     `top: ${box.top / 3.3}%; height: ${(box.bottom - box.top) / 3.3}%` });
-  const edge = "stroke: var(--tfm-ground); stroke-width: 5", across = { x1: box.left - 8, x2: box.right + 8 };
+  const high = rowAt(1) - rowAt(0) + 2, [left, right] = [box.left - 2, box.right + 2]; // a frame hides no cell of its row
+  const frame = (style) => element("rect", { x: left, y: -high / 2, width: right - left, height: high,
+    style: `fill: none; ${style}` });
+  const edge = "stroke: var(--tfm-ground); stroke-width: 2.5";
   const rows = [
-    element("g", {}, line(across, edge), line(across, `stroke: ${blue}; stroke-width: 2.5`),
-      element("g", { transform: `translate(${across.x1} 0)` }, ...disc(5))),
-    element("g", {}, line(across, edge),
-      line(across, `stroke: ${vermilion}; stroke-width: 2.5; stroke-dasharray: 9 4`),
-      element("g", { transform: `translate(${across.x2} 0)` }, ...square(5))),
+    element("g", {}, frame(edge), frame(`stroke: ${blue}; stroke-width: 1.5`),
+      element("g", { transform: `translate(${left - 6} 0)` }, ...disc(5))),
+    element("g", {}, frame(edge), frame(`stroke: ${vermilion}; stroke-width: 1.5; stroke-dasharray: 9 4`),
+      element("g", { transform: `translate(${right + 6} 0)` }, ...square(5))),
   ];
   const lastColumn = quiet(box.right, 316, "end");
   const table = drawing(360, 330, "the table, two of its rows marked",

@@ -89,8 +89,8 @@ READERS.translator = (tensors, { config, steps, pieces, first }) => {
 
 /**
  * A text translated greedily: {text, translation, source, words}, in source its subwords, and of each subword of the
- * translation {piece, looks, next}: the weights of the aligned head over the source (S,), and the likeliest that could
- * stand there, [[piece, p], ...]. As tfm_lib/show/translator_control.py.
+ * translation {piece, looks, next}: the weights of the aligned head over the source (S,), and the most probable that
+ * could stand there, [[piece, p], ...]. As tfm_lib/show/translator_control.py.
  */
 function translated({ model, vocabulary }, text, choices) {
   const src = [...vocabulary.encode(text), vocabulary.eosId], memory = model.encode(src), tokens = [], next = [];

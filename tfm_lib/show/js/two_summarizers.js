@@ -38,11 +38,11 @@ function copiedShare({ gate, weights }, src, token, logProb) {
  */
 function summaryWithCopies({ model, vocabulary }, story, most) {
   const slots = vocabulary.slotWords(story), src = vocabulary.encode(story, slots), tokens = [], logProbs = [];
-  const likeliest = (logits) => logits.indexOf(Math.max(...logits));
+  const mostProbable = (logits) => logits.indexOf(Math.max(...logits));
   const { pointer } = record(() => {
     const choose = (logits) => {
       logProbs.push(logSoftmax(logits));
-      return likeliest(logits);
+      return mostProbable(logits);
     };
     tokens.push(...write(new Writer(model, model.encode(src)), most, choose));
   });
