@@ -37,7 +37,7 @@ function Table(tbl)
   if line > 90 then
     local wide = 0
     for place, weight in ipairs(weights) do
-      weights[place] = math.max(weight / sum, (word[place] or 0) / 100)
+      weights[place] = math.max(weight / sum, ((word[place] or 0) + 3) / 100)
       wide = wide + weights[place]
     end
     for place, weight in ipairs(weights) do
