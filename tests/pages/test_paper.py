@@ -22,7 +22,7 @@ INTERACTIVE = re.compile(
 )
 NO_PROSE = re.compile(r"^(`{3,}).*?^\1$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)  # fenced code, and where links lead
 ALT = "A line rises from the left to the right, and then it falls. More."
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (555).to_bytes(4, "big")
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"".join(side.to_bytes(4, "big") for side in (555, 200))
 ANSWER = "<details><summary>Answer</summary>\n\n**A.** One is.\n\n- B: It is.\n\n</details>"
 QUESTION = f"**Is it one?**\n\n- A: Yes.\n- B: No.\n\n{ANSWER}"
 
