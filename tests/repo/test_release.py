@@ -70,10 +70,7 @@ def test_what_is_built(course, wheel):
 
 
 def install(folder: Path, course: Path, wheel: Path, resolution: str) -> Path:
-    """An environment of its own with the wheel, what its lessons need, and what runs tests; returns its Python.
-
-    Without the settings of uv in our pyproject.toml, of which a stranger's pip knows nothing.
-    """
+    """Python of a new environment with the wheel, its lessons' needs (no settings of our uv) and what runs tests."""
     groups = map(Requirement, PROJECT["dependency-groups"]["dev"])
     (folder / "tools.in").write_text("\n".join(str(need) for need in groups if need.name in TOOLS))
     python = folder / "env" / BIN / "python"
