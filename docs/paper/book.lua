@@ -1,10 +1,39 @@
--- What Pandoc does not know of this book: which links lead out of it, and how wide the columns of a long table are.
+-- What Pandoc does not know of this book: which links lead out of it, what a page break must not part, and how wide the
+-- columns of a long table are.
 
 -- A link leads to the web or within the book: what is neither keeps its words.
 function Link(link)
   if not link.target:match('^#') and not link.target:match('^https?:') then
     return link.content
   end
+end
+
+local function within(name, blocks)
+  local inside = pandoc.List({ pandoc.RawBlock('typst', '#' .. name .. '[') })
+  inside:extend(blocks)
+  inside:insert(pandoc.RawBlock('typst', ']'))
+  return inside
+end
+
+-- The line that says whom a section is for, or how hard an exercise is, stays with what follows it.
+function Blocks(blocks)
+  local kept, heading = pandoc.List(), false
+  for _, block in ipairs(blocks) do
+    local line = heading and block.t == 'Para' and block.content[1].t == 'Emph'
+    kept:extend(line and within('kept', { block }) or { block })
+    heading = block.t == 'Header'
+  end
+  return kept
+end
+
+-- A question stays with its choices.
+function OrderedList(list)
+  for place, item in ipairs(list.content) do
+    if item[2] and item[2].t == 'BulletList' then
+      list.content[place] = within('whole', item)
+    end
+  end
+  return list
 end
 
 -- A table with more words than a line has room for is as wide as the page, and each column by the words in it.
@@ -22,6 +51,11 @@ function Table(tbl)
     end
   end
   local rows = 0
+  for _, row in ipairs(tbl.head.rows) do
+    for place, cell in ipairs(row.cells) do
+      word[place] = #pandoc.utils.stringify(cell.contents):match('%S*')
+    end
+  end
   for _, body in ipairs(tbl.bodies) do
     for _, row in ipairs(body.body) do
       count(row)
@@ -37,7 +71,7 @@ function Table(tbl)
   if line > 90 then
     local wide = 0
     for place, weight in ipairs(weights) do
-      weights[place] = math.max(weight / sum, (word[place] or 0) / 100)
+      weights[place] = math.max(weight / sum, ((word[place] or 0) + 3) / 100)
       wide = wide + weights[place]
     end
     for place, weight in ipairs(weights) do

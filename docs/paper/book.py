@@ -76,7 +76,8 @@ class Chapter:
             file = f"{self.name}-{cell.id}-{number}.png"
             Path(self.folder, file).write_bytes(picture.png)
             words = json.dumps(picture.words, ensure_ascii=False)
-            parts.append(f'````{{=typst}}\n#picture("{file}", {picture.width:.0%}, {words})\n````')
+            width = min(1, picture.pixels[0] / 1110)
+            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {words})\n````')
         return parts
 
     def __str__(self) -> str:

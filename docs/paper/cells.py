@@ -44,10 +44,10 @@ class Picture(NamedTuple):
     words: str
 
     @property
-    def width(self) -> float:
-        """As a share of the text's."""
-        pixels: int = struct.unpack(">I", self.png[16:20])[0]
-        return min(1.0, pixels / 1110)
+    def pixels(self) -> tuple[int, int]:
+        """Its width and height."""
+        width, height = struct.unpack(">II", self.png[16:24])
+        return width, height
 
 
 def read(lesson: Lesson) -> list[NotebookNode]:

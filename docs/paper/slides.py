@@ -33,13 +33,13 @@ SMALLEST = 18  # pixels, of letters in code
 
 def sentences(text: str) -> list[str]:
     """The sentences of a paragraph."""
-    return [" ".join(sentence.split()) for sentence in SENTENCE.findall(text)]
+    return [" ".join(sentence.split()) for sentence in SENTENCE.findall(text.strip())]
 
 
-def lead(text: str, least: int) -> str:
-    """The first sentence of a text; where it has fewer letters, the second one, too, if both fit two lines."""
+def lead(text: str, least: int, most: int = 150) -> str:
+    """The first sentence of a text; where it has fewer letters, the second one, too, if both have at most so many."""
     first = sentences(text)[:2]
-    return " ".join(first if first and len(first[0]) < least and sum(map(len, first)) < 150 else first[:1])
+    return " ".join(first if first and len(first[0]) < least and sum(map(len, first)) < most else first[:1])
 
 
 def plain(text: str) -> str:
@@ -109,7 +109,7 @@ class Deck:
 
     def teach(self, title: str, text: str, cells: list[NotebookNode]) -> None:
         """A section: how it begins, its pictures, formulas and predictions, and a short piece of code."""
-        self.slides.append(slide(title, lead(text.split("\n\n")[0], 80), "section", text))
+        self.slides.append(slide(title, lead(text.split("\n\n")[0], 80, 250), "section", text))
         shown = short([cell for cell in cells if cell.cell_type == "code"])
         for cell in cells:
             if cell.cell_type == "markdown":
@@ -119,7 +119,9 @@ class Deck:
                     file = f"{cell.id}-{number}.png"
                     Path(self.folder, file).write_bytes(picture.png)
                     words = plain(lead(picture.words, 50))
-                    self.slides.append(slide(title, f"![{words}]({file})", "picture", plain(picture.words)))
+                    width, height = picture.pixels
+                    kind = "picture .tall" if width < 1.8 * height else "picture"
+                    self.slides.append(slide(title, f"![{words}]({file})", kind, plain(picture.words)))
                 if cell in shown:
                     self.slides.append(slide(title, listing(cell), "code"))
 
@@ -132,7 +134,7 @@ class Deck:
             formula = sized(max(24, letters), found[0])
             self.slides.append(slide(title, f"{before[-1] if before else ''}\n\n{formula}", "formula"))
         for before, question in GUESS.findall(text):
-            context = " ".join(sentences(before)[-2:])
+            context = " ".join(sentences(before)[-3:])
             self.slides.append(slide("Guess first", f"{context}\n\n**{question[0].upper()}{question[1:]}**", "ask"))
 
     def ask(self, cell: NotebookNode) -> None:

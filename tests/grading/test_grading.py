@@ -35,18 +35,8 @@ def cell(*lines: str, answer: str = "my_answer") -> str:
 
 WRONG = cell(answer="lambda query, key, value: (query @ key.mT).softmax(-1) @ value")
 HOSTILE = {  # a cell, and what is said of it
-    "loops": (cell("while True: pass"), "did not come to an end within 1 seconds"),
-    "holds": (cell("sum(range(10**12))"), "ended its own process"),
     "forks": (cell("for _ in range(10**4): os.fork()"), "PermissionError"),
     "devours": (cell("my_answer = bytearray(2**32)"), "MemoryError"),
-    "replaces": (
-        cell(
-            "import tfm_lib.ask.checks as c, tfm_lib.ask.verdict as v",
-            "check = c.check = v.judge = v.decide = lambda *a: 1",
-            answer="1",
-        ),
-        "hands nothing to `check`",
-    ),
     "reads": (cell("my_answer = open(glob.glob('SUBMISSIONS/*/*')[0]).read()"), "IndexError"),
     "writes": (cell("try: open('SUBMISSIONS/mine', 'w')", f"except OSError: open('{PACKAGE}/mine', 'w')"), "OSError"),
     "prints": (
@@ -59,7 +49,17 @@ HOSTILE = {  # a cell, and what is said of it
         ),
         "can't be read",
     ),
+    "loops": (cell("while True: pass"), "did not come to an end within 0.9 seconds"),
+    "holds": (cell("sum(range(10**12))"), "ended its own process"),
     "leaves": (cell("os._exit(0)"), "ended its own process"),
+    "replaces": (
+        cell(
+            "import tfm_lib.ask.checks as c, tfm_lib.ask.verdict as v",
+            "check = c.check = v.judge = v.decide = lambda *a: 1",
+            answer="1",
+        ),
+        "hands nothing to `check`",
+    ),
 }  # fmt: skip
 
 
@@ -81,31 +81,40 @@ def hand_in(place: Path, sources: list[str]) -> None:
     (place.parent / "progress.json").write_text(json.dumps(dict.fromkeys(NAMES, "right")))
 
 
-@pytest.mark.parametrize("honest", [3, pytest.param(30, marks=pytest.mark.slow)])
-def test_a_class_is_graded_and_none_harms_another(honest, sandbox, tmp_path):
+ALONE = [[name] for name in HOSTILE]
+TOGETHER = [[*HOSTILE][:5], [*HOSTILE][5:]]  # what leaves its process as it was, and what ends or spoils it
+
+
+@pytest.mark.parametrize(("honest", "attacks"), [(2, TOGETHER), pytest.param(30, ALONE, marks=pytest.mark.slow)])
+def test_a_class_is_graded_and_none_harms_another(honest, attacks, sandbox, tmp_path):
+    """Each process imports torch, seconds of computing: without `slow` they are few, and each runs several attacks."""
     folder = tmp_path / "submissions"
     for number in range(honest):
-        second = [[], [WRONG], [solved(NAMES[1])]][number % 3]
+        second = [[WRONG], [solved(NAMES[1])], []][number % 3]
         hand_in(folder / f"student_{number:02}" / "01_attention.ipynb", [solved(NAMES[0]), *second])
     (folder / "student_00" / "notes.txt").write_text(SECRET)
-    for name, (source, _) in HOSTILE.items():
-        second = source.replace("SUBMISSIONS", str(folder))
-        hand_in(folder / name / "01_attention.ipynb", [solved(NAMES[0]), second, solved(NAMES[2])])
+    places = [NAMES[1], *NAMES[3:]]
+    attacked = {name: (group[0], place) for group in attacks for name, place in zip(group, places, strict=False)}
+    for first, *more in attacks:
+        sources = [HOSTILE[name][0].replace(NAMES[1], attacked[name][1]) for name in (first, *more)]
+        sources = [source.replace("SUBMISSIONS", str(folder)) for source in sources]
+        hand_in(folder / first / "01_attention.ipynb", [solved(NAMES[0]), *sources, solved(NAMES[2])])
     (folder / "broken.ipynb").write_text('{"cells": [')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    rows = {(row.submission, row.exercise): row for row in grade(folder, sandbox, seconds=1.0)}
+    rows = {(row.submission, row.exercise): row for row in grade(folder, sandbox, seconds=0.9)}
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert not (PACKAGE / "mine").exists()
     for number in range(honest):
         found = [rows[f"student_{number:02}", name].verdict for name in NAMES[:3]]
-        assert found == ["right", ["missing", "wrong", "right"][number % 3], "missing"]
-    assert rows["student_01", NAMES[1]].diagnosis == "The scores are not divided by the square root of the width."
-    for name, (_, said) in HOSTILE.items():
-        row = rows[name, NAMES[1]]
-        assert row.verdict == "wrong" and said in row.diagnosis, row
-        assert rows[name, NAMES[0]].verdict == "right", "its honest answers count"
-        assert rows[name, NAMES[2]].verdict == ("wrong" if name == "replaces" else "right")
+        assert found == ["right", ["wrong", "right", "missing"][number % 3], "missing"]
+    assert rows["student_00", NAMES[1]].diagnosis == "The scores are not divided by the square root of the width."
+    for name, place in attacked.items():
+        row = rows[place]
+        assert row.verdict == "wrong" and HOSTILE[name][1] in row.diagnosis, row
+    for first, *more in attacks:
+        assert rows[first, NAMES[0]].verdict == "right", "its honest answers count"
+        assert rows[first, NAMES[2]].verdict == ("wrong" if "replaces" in (first, *more) else "right")
     assert rows["broken", ""].verdict == "unread"
     assert not [row for row in rows.values() if SECRET in row.diagnosis]
 

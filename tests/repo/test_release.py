@@ -70,7 +70,7 @@ def test_what_is_built(course, wheel):
 
 
 def install(folder: Path, course: Path, wheel: Path, resolution: str) -> Path:
-    """An environment of its own with the wheel, what its lessons need, and what runs tests; returns its Python."""
+    """Python of a new environment with the wheel, its lessons' needs (no settings of our uv) and what runs tests."""
     groups = map(Requirement, PROJECT["dependency-groups"]["dev"])
     (folder / "tools.in").write_text("\n".join(str(need) for need in groups if need.name in TOOLS))
     python = folder / "env" / BIN / "python"
@@ -78,7 +78,7 @@ def install(folder: Path, course: Path, wheel: Path, resolution: str) -> Path:
     chosen = ["--extra", "lessons", "--resolution", resolution, "--python-version", version, "-o", folder / "all.txt"]
     for command in (
         ["venv", "--python", sys.executable, folder / "env"],
-        ["pip", "compile", "pyproject.toml", folder / "tools.in", *chosen],
+        ["pip", "compile", "--no-config", "pyproject.toml", folder / "tools.in", *chosen],
         ["pip", "sync", "--python", python, folder / "all.txt"],
         ["pip", "install", "--python", python, "--no-deps", wheel],
     ):
