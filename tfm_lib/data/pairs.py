@@ -120,7 +120,11 @@ def _files_of_splits(path: Path) -> dict[str, list[Path]]:
         folder = path / "data"  # where the hub keeps them
     found = {split: files for split, names in NAMES.items() for name in names[::-1] if (files := _named(folder, name))}
     if path.is_dir() and "train" not in found:
-        raise CourseError(f"{path}: no file named train that ends in {', '.join(ENDINGS)}; give one, or a file")
+        inner = [child for child in sorted(path.iterdir()) if child.is_dir() and _named(child, "train")]
+        fix = f"give one of its folders, such as {inner[0]}" if inner else "give one, or a file"
+        if saved := [*path.glob("data-*.arrow"), *path.glob("train/data-*.arrow")]:  # by `save_to_disk` of datasets
+            fix = f"write one: datasets.load_from_disk({str(saved[0].parent)!r}).to_json('train.jsonl')"
+        raise CourseError(f"{path}: no file named train that ends in {', '.join(ENDINGS)}; {fix}")
     if path.is_file():
         if path not in found.get("train", ()):
             return {}
