@@ -94,3 +94,5 @@ def test_a_bundle_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="no lesson in"):
         handing_out.bundle(tmp_path / "course.zip")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["the old one"]
+    with pytest.raises(ValueError, match="no lesson in"):  # and no folder is missing
+        handing_out.bundle(tmp_path / "new/course.zip")

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tfm_lib.commands.options import expanded
 from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
 from tfm_lib.data.texts import open_texts
+from tfm_lib.pretrained.summarizer import find_checkpoint
 
 ROWS = [Pair("rain fell, they say", "rain"), Pair("snow fell", "snow")]
 TABLE = 'article,summary\n"rain fell, they say",rain\nsnow fell,snow\n'
@@ -129,6 +131,15 @@ def test_a_pipe_of_the_shell_is_read(tmp_path):
     os.mkfifo(tmp_path / "63")
     Thread(target=(tmp_path / "63").write_text, args=(LINES,), daemon=True).start()
     assert read_pairs(tmp_path / "63") == ROWS
+
+
+def test_a_name_that_begins_with_a_tilde_is_no_home_folder(tmp_path, monkeypatch):
+    """Once it ended in "Could not determine home directory", for a run's name, too."""
+    monkeypatch.chdir(tmp_path)
+    assert pairs_of(Path(), "~nobody.csv", TABLE) == ROWS == read_pairs(expanded("~nobody.csv"))
+    assert next(open_texts("~nobody.csv")[1]) == ("line 2", ROWS[0].article)
+    with pytest.raises(ValueError, match="~nobody: no trained model is there"):
+        find_checkpoint("~nobody")
 
 
 @pytest.mark.parametrize(
