@@ -238,10 +238,10 @@ def test_importing_again_updates_instead_of_doubling(tmp_path):
 
 
 def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):
-    run("flashcards", "--out", str(tmp_path / "deck.apkg"))
+    run("flashcards", "--out", str(tmp_path / "new/deck.apkg"))
     count = sum(len(lesson.questions) for lesson in COURSE)
     assert capsys.readouterr().out.startswith(f"{count} cards from {len(COURSE)} lessons are in {tmp_path}")
-    assert zipfile.is_zipfile(tmp_path / "deck.apkg")
+    assert zipfile.is_zipfile(tmp_path / "new/deck.apkg")
 
 
 def test_flashcards_are_written_where_git_does_not_look():

@@ -36,7 +36,7 @@ OPTIONS = (
         ("train --minutes inf", "--minutes wants a number above 0, such as 10 or 0.5, got inf"),
         ("train --minutes ten", "--minutes wants a number above 0, such as 10 or 0.5, got ten"),
         ("write --beams 0", "--beams wants a whole number from 1 on, got 0"),
-        ("train --seed 4294967296", "--seed wants a whole number from 0 on, got 4294967296"),
+        ("train --seed 4294967296", "--seed wants a whole number from 0 to 4294967295, got 4294967296"),
         ("train --fields body,", "--fields wants the names of two fields, such as body,subject, got body,"),
         ("train --fields a,b,c", "--fields wants the names of two fields, such as body,subject, got a,b,c"),
         ("train --copy 2", "--copy '2' is not one of '0', '1'"),

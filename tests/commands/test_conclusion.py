@@ -21,6 +21,8 @@ def test_few_pairs_are_said_to_be_few():
     _, measure, help = conclusion(54, 6, (0.0, -0.1, 0.1))
     assert measure == "6 test pairs: each moves a score by up to 16.7, so that they say little."
     assert help == "54 pairs teach little language; --model facebook/bart-base has learned English."
+    verdict, measure, _ = conclusion(1, 1, (0.1, 0.1, 0.1))
+    assert verdict.startswith("The test pairs don't tell") and measure.startswith("1 test pair: each"), "once: better"
     _, measure, help = conclusion(10_000, 100, (0.0, -0.1, 0.1))
     assert measure == "100 test pairs: each moves a score by up to 1.0."
     assert help == "It learned from 10,000 pairs; more of them, or more time, may help."

@@ -21,7 +21,7 @@ NAMES = [one.name for topic in checks.TOPICS for one in checks.exercises(topic)]
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory) -> Path:
     """What a student has after unpacking the bundle."""
-    folder = tmp_path_factory.mktemp("student")
+    folder = tmp_path_factory.mktemp("student") / "new"
     run("student", "--out", str(folder / "course.zip"))
     with zipfile.ZipFile(folder / "course.zip") as package:
         package.extractall(folder)

@@ -192,6 +192,8 @@ def test_the_newsroom_has_two_test_sets_and_counts_slots(copying, monkeypatch):
         ("--steps 3", "^--steps 3 is for pairs of a file: add --data FILE, or leave it out"),
         ("--length 3", "^--length 3 is for pairs of a file: add --data FILE, or leave it out"),
         ("--model x --data shop.jsonl --length 9", "by its own lengths, .* no --copy or --length"),
+        ("--skip", "^--skip is for pairs of a file: add --data FILE, or leave it out"),
+        ("--fields a,b", "^--fields a,b is for pairs of a file: add --data FILE"),
         ("--ship", "newsroom model of seed 0 ships; add --task newsroom and leave the seed"),
         ("--ship --task newsroom --seed 1", "newsroom model of seed 0"),
         ("--copy 1", "copying is for the newsroom or a file of pairs"),

@@ -104,6 +104,7 @@ GOOD = b'{"article": "a", "summary": "b"}\n'
         ("a.csv", "article,summary,summary\na,b,c\n", "line 1: the column summary comes twice; rename"),
         ("a.csv", "# by me\narticle,summary\na,b\n", r"line 1: this line has to name the columns.*there are: # by me"),
         ("a.csv", "a long text,b\nx,y\n", "has to name the columns.*there are: a long text, b"),
+        ("a.csv", f"{'a ' * 50};b\nx;y\n", "if it is a row, write a line above it: article;summary"),
         ("a.csv", "Text des Autors;Kern\nlang, lang;kurz\n", "--fields 'Text des Autors,Kern'"),
         (
             "a.csv",

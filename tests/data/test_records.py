@@ -3,14 +3,19 @@
 import codecs
 import gzip
 import json
+import os
+import re
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tfm_lib.commands.options import expanded
 from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
 from tfm_lib.data.texts import open_texts
+from tfm_lib.pretrained.summarizer import find_checkpoint
 
 ROWS = [Pair("rain fell, they say", "rain"), Pair("snow fell", "snow")]
 TABLE = 'article,summary\n"rain fell, they say",rain\nsnow fell,snow\n'
@@ -31,6 +36,7 @@ def pairs_of(folder: Path, name: str, content: str | bytes, **options) -> list[P
         "Excel says the delimiter": ("a.csv", "\ufeffsep=;\n" + TABLE.replace(",r", ";r").replace(",s", ";s")),
         "blank lines first": ("a.csv", "\n\r\n" + TABLE),
         "blank rows of a spreadsheet": ("a.csv", TABLE + ",\n,,\n"),
+        "a blank row first": ("a.csv", ',,""\n' + TABLE),
         "trailing empty columns": ("a.csv", TABLE.replace("\n", ",,\n")),
         "blanks after the comma": ("a.csv", 'article, summary\n"rain fell, they say", "rain"\n"snow fell", "snow"\n'),
         "a comma in another header": (
@@ -90,14 +96,65 @@ def test_all_broken_rows_are_told_at_once_and_may_be_left_out(tmp_path):
          "messages.0.content,messages.1.content"),
         ({"chat": [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "long text"},
                    {"from": "gpt", "value": "kurz"}]}, "chat.1.value,chat.2.value"),
+        ({"a": {"body": "long text", "about": {"n": 1, "abstract": "kurz"}}}, "a.body,a.about.abstract"),
         ({"id": "x", "dialogue": "long text", "gist": "kurz"}, "dialogue,gist"),
     ],
-    ids=["translation", "messages", "conversation", "flat"],
+    ids=["translation", "messages", "conversation", "deep", "flat"],
 )  # fmt: skip
 def test_fields_inside_of_others_are_proposed_and_read(tmp_path, record, fields):
     with pytest.raises(ValueError, match=f"--fields {fields}(;|$)"):
         pairs_of(tmp_path, "a.jsonl", json.dumps(record))
     assert read_pairs(tmp_path / "a.jsonl", fields.split(",")) == [Pair("long text", "kurz")]
+
+
+def test_a_list_or_object_is_no_text_and_names_a_part_that_is_read(tmp_path):
+    """Once both ended in a traceback, and so did a pipe, a table of commas, and dates that Python does not have."""
+    record = {"article": ["long text", "more"], "summary": {"de": "kurz"}}
+    with pytest.raises(ValueError, match=r"got list; .* such as article\.0"):
+        pairs_of(tmp_path, "a.jsonl", 2 * (json.dumps(record) + "\n"))
+    assert read_pairs(tmp_path / "a.jsonl", ["article.0", "summary.de"]) == 2 * [Pair("long text", "kurz")]
+    for content in (",,\n,,\n", "\n"):
+        with pytest.raises(ValueError, match="no pairs in it"):
+            pairs_of(tmp_path, "a.csv", content)
+    far = pa.array([10**18, 10**18], pa.timestamp("us"))
+    pq.write_table(pa.table([[x[0] for x in ROWS], [x[1] for x in ROWS], far], [*Pair._fields, "when"]), tmp_path / "a")
+    assert read_pairs(tmp_path / "a") == ROWS
+    with pytest.raises(ValueError, match="a: not Parquet .*out of range"):
+        read_pairs(tmp_path / "a", ["article", "when"])
+    pq.write_table(pa.table([["a"], ["b"], ["c"]], ["article", "summary", "summary"]), tmp_path / "a")
+    with pytest.raises(ValueError, match="the column summary comes twice"):
+        read_pairs(tmp_path / "a")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_pipe_of_the_shell_is_read(tmp_path):
+    os.mkfifo(tmp_path / "63")
+    Thread(target=(tmp_path / "63").write_text, args=(LINES,), daemon=True).start()
+    assert read_pairs(tmp_path / "63") == ROWS
+
+
+def test_a_name_that_begins_with_a_tilde_is_no_home_folder(tmp_path, monkeypatch):
+    """Once it ended in "Could not determine home directory", for a run's name, too."""
+    monkeypatch.chdir(tmp_path)
+    assert pairs_of(Path(), "~nobody.csv", TABLE) == ROWS == read_pairs(expanded("~nobody.csv"))
+    assert next(open_texts("~nobody.csv")[1]) == ("line 2", ROWS[0].article)
+    with pytest.raises(ValueError, match="~nobody: no trained model is there"):
+        find_checkpoint("~nobody")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({field: {str(n): getattr(row, field) for n, row in enumerate(ROWS)} for field in Pair._fields}, "holds all"),
+        ({str(n): row._asdict() for n, row in enumerate(ROWS)}, "holds all"),
+        ({"version": "1", "data": [row._asdict() for row in ROWS]}, "holds all"),
+        ([json.dumps(row._asdict(), indent=1) for row in ROWS], "over many lines"),
+    ],
+    ids=["columns of pandas", "index of pandas", "inside of another", "indented one after the other"],
+)
+def test_records_in_one_object_are_told_to_be_lines(tmp_path, content, message):
+    with pytest.raises(ValueError, match=f"one JSON object .*{message}.*; write each record as an object on a line"):
+        pairs_of(tmp_path, "a.json", "\n".join(content) if isinstance(content, list) else json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +192,17 @@ def test_a_split_comes_in_parts_and_in_the_folder_of_the_hub(tmp_path):
         read_splits(tmp_path)
 
 
+def test_a_folder_of_datasets_or_of_folders_is_told_what_to_give(tmp_path):
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en/train.csv").write_text(TABLE)
+    with pytest.raises(ValueError, match=f"give one of its folders, such as {re.escape(str(tmp_path / 'en'))}"):
+        read_splits(tmp_path)
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/data-00000-of-00001.arrow").touch()
+    with pytest.raises(ValueError, match=r"datasets\.load_from_disk\(.*train'\)\.to_json\('train\.jsonl'\)"):
+        read_splits(tmp_path)
+
+
 def test_an_article_in_other_letters_is_the_same_article(tmp_path):
     pairs = [Pair(text, "b") for n in range(40) for text in (f"article {n}", f"ARTICLE  {n}")]
     train, dev, test = ({" ".join(p.article.lower().split()) for p in side} for side in split_pairs(pairs))
@@ -165,11 +233,18 @@ def test_texts_to_summarize_are_read_as_pairs_are(tmp_path, name, content, texts
 
 
 @pytest.mark.parametrize(
-    "content", [b"PK\x03\x04 of Word", b"<html>\n<p>rain</p>", b"%PDF-1.7", b"\x89PNG\x00\x00\x00"]
+    "content",
+    [
+        b"version https://git-lfs.github.com/spec/v1",
+        b"PK\x03\x04 of Word",
+        b"<html>\n<p>rain</p>",
+        b"%PDF-1.7",
+        b"\x89PNG\x00\x00\x00",
+    ],
 )
 def test_what_holds_no_texts_is_refused_once(tmp_path, content):
     (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"a\.txt: .*save|a\.txt: no text"):
+    with pytest.raises(ValueError, match=r"a\.txt: .*(save|git lfs pull)|a\.txt: no text"):
         open_texts(str(tmp_path / "a.txt"))
 
 

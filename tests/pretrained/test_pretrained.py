@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sentencepiece
@@ -366,6 +368,7 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
     command("export")
     [folder] = (elsewhere / "exported").iterdir()
     card = (folder / "README.md").read_text()
+    assert "in lower case, and was trained from scratch" in card and "nothing but its training pairs" in card
     assert "2 steps" in card and "| model, 4 beams |" in card and "first" in card
     before = from_pretrained(folder)
     command("train", "--data", str(data), "--steps", "3", "--model", str(folder))
@@ -380,6 +383,8 @@ def test_a_run_is_exported_tuned_and_exported_again(elsewhere, capsys):
     command("write", "--model", str(run), "--text", text)
     wrote = capsys.readouterr().out.strip()
     command("export", "--model", str(run), "--out", "again")
+    card = Path("again/README.md").read_text()
+    assert "a published model that was fine-tuned" in card and "scratch" not in card and "nothing but" not in card
     assert from_pretrained("again").generate([text], max_new_tokens=127, rules=loaded.rules) == [wrote]
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("again"), AutoTokenizer.from_pretrained("again")
     src = tokenizer([text], return_tensors="pt")
@@ -413,6 +418,8 @@ def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
         command("export", "--model", "newsroom-copying", "--head", "0")
     with pytest.raises(ValueError, match="newsroom does not copy"):
         command("export", "--model", "newsroom", "--head", "0", "--task", "newsroom")
+    with pytest.raises(ValueError, match="add --head 0, or leave them out"):
+        command("export", "--data", "news.jsonl")
     rows = [{"article": story.article, "summary": story.summary} for story in ROOM.test[:99]]
     (elsewhere / "news.jsonl").write_text("\n".join(map(json.dumps, rows)))
     command("export", "--model", "newsroom-copying", "--head", "0", "--data", "news.jsonl")
@@ -467,6 +474,26 @@ def test_what_was_fetched_once_is_found_without_a_network(tokenizers, tmp_path, 
         from_pretrained("somebody/large")
     with pytest.raises(ValueError, match="no such/name/at all is neither a folder nor a model on the hub"):
         from_pretrained("no such/name/at all")
+
+
+def test_all_files_of_a_tokenizer_are_fetched_and_a_closed_model_is_called_closed(tmp_path, monkeypatch):
+    """distilbart-cnn-12-6 has vocab.json and merges.txt alone."""
+    from huggingface_hub.errors import GatedRepoError
+
+    wanted = []
+    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", lambda self, name: ["pytorch_model.bin"])
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, allow_patterns: wanted.extend(allow_patterns))
+    with pytest.raises(TypeError):  # what was not fetched is in no folder
+        from_pretrained("somebody/small")
+    names = "config.json", "vocab.json", "merges.txt", "vocab.txt", "source.spm", "spiece.model", "pytorch_model.bin"
+    assert [name for name in names if not any(fnmatch(name, pattern) for pattern in wanted)] == []
+
+    def closed(self, name):
+        raise GatedRepoError("closed", response=SimpleNamespace(headers={}, request=None))
+
+    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", closed)
+    with pytest.raises(ValueError, match="somebody/small is for those who accept its terms"):
+        from_pretrained("somebody/small")
 
 
 @pytest.mark.network

@@ -1,10 +1,12 @@
 """An Anki deck of the course: its questions on cards that come back until they stay."""
 
 import hashlib
+import io
 from pathlib import Path
 
 from tfm_lib.ask.questions import Lesson, to_html
 from tfm_lib.errors import brought_by
+from tfm_lib.files import write_whole
 
 DECK = "The encoder-decoder Transformer"
 CSS = """
@@ -38,7 +40,8 @@ def write_deck(path: Path, lessons: list[Lesson]) -> int:
             tags = [lesson.name, "second_reading" if asked.deeper else "spine"]
             guid = hashlib.sha256(f"{asked.lesson}\n{asked.question}".encode()).hexdigest()[:20]
             deck.add_note(genanki.Note(model, fields, tags=tags, guid=guid, due=place))
-    genanki.Package(decks).write_to_file(path)
+    genanki.Package(decks).write_to_file(content := io.BytesIO())
+    write_whole(path, content.getvalue())
     return sum(len(deck.notes) for deck in decks)
 
 

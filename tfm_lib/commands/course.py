@@ -19,6 +19,7 @@ from tfm_lib.commands.copies import as_file, learners_copy
 from tfm_lib.commands.lab import FOLDER, find_lesson
 from tfm_lib.commands.options import expanded
 from tfm_lib.errors import BY_MAKE, CourseError
+from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, LESSONS
 
 ALONE = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # as the tests run by themselves
@@ -120,7 +121,7 @@ def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path(
     [wheel] = out.glob("tfm_lib-*.whl")
     lessons = sorted(FOLDER.glob("*.ipynb"))
     for lesson in lessons:
-        (out / lesson.name).write_bytes(as_file(learners_copy(lesson, colab=True)))
+        write_whole(out / lesson.name, as_file(learners_copy(lesson, colab=True)))
     size = sum(file.stat().st_size for file in (wheel, *out.glob("*.ipynb"))) / 1e6
     print(
         f"{len(lessons)} lessons and {wheel.name} are in {out}, {size:.0f} MB. Put the folder on Google Drive and open"

@@ -26,6 +26,11 @@ def export(
     seed: Seed = 0,
 ) -> None:
     """A trained model as a folder for transformers."""
+    if head is None and (task, data, fields) != (None, None, None):
+        measures = (
+            f"{option('task', 'newsroom')} and {option('data', 'FILE')} say what to measure a model on that loses"
+        )
+        raise CourseError(f"{measures} its head: add {option('head', 0)}, or leave them out")
     from tfm_lib import pretrained
     from tfm_lib.learning.checkpoints import load_checkpoint
     from tfm_lib.lessons import course_file
@@ -45,7 +50,7 @@ def export(
         scores = json.loads(shipped.read_text(encoding="utf-8"))["runs"][0]["test_sets"]
     folder, (trained, vocabulary, state, rules) = out or Path("exported") / name, checkpoint
     generation = pretrained.Generation(max_new_tokens=longest, rules=rules)
-    card = pretrained.card(name, str(folder), trained, state, scores, remark)
+    card = pretrained.card(name, str(folder), trained, vocabulary, state, scores, remark)
     pretrained.export(trained, vocabulary, folder, generation=generation, card=card)
     print(f"{folder} opens in transformers: its README.md says how")
 

@@ -49,6 +49,7 @@ def bundle(out: Path) -> int:
         removed = without_solutions(FOLDER, Path(work))
         content = {f"notebooks/{file.name}": file for file in [*Path(work).iterdir(), FOLDER / "ruff.toml"]}
         content |= {file.relative_to(COURSE).as_posix(): file for file in files if "__pycache__" not in file.parts}
+        out.resolve().parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=out.resolve().parent) as beside:  # whole, or not at all
             part = Path(beside) / "part.zip"
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as package:

@@ -80,7 +80,6 @@ def without_solutions(source: Path, target: Path) -> int:
     lessons = sorted(source.glob("*.ipynb"))
     if not lessons:
         raise CourseError(f"no lesson in {source}; install the course anew, or give the folder that has them")
-    target.mkdir(parents=True, exist_ok=True)
     removed = 0
     for lesson in lessons:
         book = learners_copy(lesson)
@@ -91,7 +90,7 @@ def without_solutions(source: Path, target: Path) -> int:
                     raise CourseError(f"{lesson}: a solution that isn't folded as the others: {left[0]!r}")
                 cell["source"] = (text.rstrip() if count else text).splitlines(keepends=True)
                 removed += count
-        (target / lesson.name).write_bytes(as_file(book))
+        write_whole(target / lesson.name, as_file(book))
     return removed
 
 

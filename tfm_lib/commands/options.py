@@ -3,6 +3,7 @@
 import csv
 import math
 from collections.abc import Callable, Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,8 @@ def integer(least: int, most: float = math.inf) -> Callable[[object], int]:
 
     def number(value: object) -> int:
         if not (str(value).isdecimal() and least <= int(str(value)) <= most):
-            raise BadParameter(f"wants a whole number from {least} on, got {value}")
+            bounds = f"from {least} on" if most == math.inf else f"from {least} to {most}"
+            raise BadParameter(f"wants a whole number {bounds}, got {value}")
         return int(str(value))
 
     return number
@@ -37,7 +39,7 @@ def two_names(text: str) -> str:
 
 def expanded(text: object) -> Path:
     """Reads a path, where ~ is the home folder: not every shell says so behind a sign of equality."""
-    return Path(str(text)).expanduser()
+    return Path(expanduser(str(text)))
 
 
 def positive(value: object) -> float:

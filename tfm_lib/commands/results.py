@@ -21,6 +21,7 @@ from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.next_token import Rules
 from tfm_lib.writing.rouge import lead
 
+LEAST = 10  # test pairs, below which the interval of a lead is none: over a single pair it has no width
 FEW = 100  # test pairs, below which a score says little
 MANY = 10_000  # training pairs, below which a published model knows far more of the language
 ASKED = 500  # development pairs that say which rules suit a model
@@ -135,14 +136,14 @@ def conclusion(learned: int, tested: int, over_best: tuple[float, float, float],
     over_best: the lead over that baseline in ROUGE-L, and its 95 % interval. published: it began as a published model.
     """
     mean, low, high = (100 * value for value in over_best)
-    if low > 0:
+    if low > 0 and tested >= LEAST:
         verdict = f"The model is better than what needs no model, by {mean:.1f} ROUGE-L."
     elif high < 0:
         verdict = f"The model is worse than what needs no model, by {-mean:.1f} ROUGE-L: don't use it yet."
     else:
         verdict = "The test pairs don't tell the model from what needs no model."
     each = 100 / tested
-    measure = f"{tested:,} test pairs: each moves a score by up to {each:.1f}"
+    measure = f"{tested:,} test pair{'s' * (tested != 1)}: each moves a score by up to {each:.1f}"
     measure += ", so that they say little." if tested < FEW else "."
     help = f"It learned from {learned:,} pairs; more of them, or more time, may help."
     if learned < MANY and not published:

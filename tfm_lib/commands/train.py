@@ -42,6 +42,9 @@ def train(
     """Train a summarizer. It is scored, too, and all of it is in runs/."""
     if resume and replace:
         raise CourseError(f"{option('resume')} and {option('replace')} exclude each other; give one of them")
+    if data is None and (fields is not None or skip):
+        given = option("skip") if fields is None else option("fields", fields)
+        raise CourseError(f"{given} is for pairs of a file: add {option('data', 'FILE')}, or leave it out")
     if ship and (task, seed) != ("newsroom", 0):
         raise CourseError(f"the newsroom model of seed 0 ships; add {option('task', 'newsroom')} and leave the seed")
     if model is not None and (data is None or copy is not None or length is not None):

@@ -8,6 +8,7 @@ from tfm_lib.errors import CourseError, option
 
 NULLS = {"NaN", "nan", "<NA>", "null", "NULL", "None"}  # as pandas and databases write a cell that holds nothing
 LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w+)?", re.IGNORECASE)  # how a field of a translation is called: en, pt-BR
+SHOWN = 20  # names of fields
 _MISSING = object()
 
 
@@ -24,10 +25,12 @@ def field_of(record: object, field: str, fields: Sequence[str]) -> str:
     value = _inside(record, field)
     if value is _MISSING:
         raise CourseError(missing(field, record, fields))
-    if value is None or value in NULLS:
+    if value is None or (isinstance(value, str) and value in NULLS):
         raise CourseError(f"{field} is {'null' if value is None else value}, which means that it is missing")
     if not isinstance(value, str):
-        raise CourseError(f"{field} must be a string, got {type(value).__name__}; write it as text")
+        first = next(iter(value), None) if isinstance(value, dict) else 0 if value and isinstance(value, list) else None
+        part = "" if first is None else f", or name a part of it, such as {field}.{first}"
+        raise CourseError(f"{field} must be a string, got {type(value).__name__}; write it as text{part}")
     text = value.strip()
     if not text:
         raise CourseError(f"{field} is empty")
@@ -51,9 +54,18 @@ def _inside(record: object, field: str) -> object:
     return record
 
 
+def holds_all(content: dict[str, object], fields: Sequence[str]) -> bool:
+    """Whether an object has a column for each field, or the records themselves, as pandas and SQuAD write them."""
+    inside = [value[0] if isinstance(value, list) and value else value for value in content.values()]
+    records = any(isinstance(value, dict) and {*fields} <= value.keys() for value in inside)
+    return records or all(isinstance(content.get(field), list | dict) for field in fields)
+
+
 def missing(field: str, record: dict, fields: Sequence[str]) -> str:
     """That a record lacks a field: which ones it has, and what to type where some of them hold what is wanted."""
-    names = ", ".join(_quoted(name if len(name) < 40 else f"{name[:40]}…") for name in map(str, record)) or "none"
+    shown = [_quoted(name if len(name) < 40 else f"{name[:40]}…") for name in map(str, record)]
+    more = [f"and {len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
+    names = ", ".join([*shown[:SHOWN], *more]) or "none"
     sides = ("text", "summary")[: len(fields)]
     likely = _likely(record, fields) or [side.upper() for side in sides]
     folders, parts = zip(*(name.rpartition(".")[::2] for name in likely), strict=True)
@@ -71,12 +83,19 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if "," in name else name
 
 
+def _inner(name: str, value: object) -> list[str]:
+    """The names of the texts inside of a field, however deep."""
+    if isinstance(value, dict):
+        return [inner for part, text in value.items() for inner in _inner(f"{name}.{part}", text)]
+    return [name] if isinstance(value, str) else []
+
+
 def _likely(record: dict, fields: Sequence[str]) -> list[str] | None:
     """Names of fields that hold texts: a translation's, those of the first turns of a chat, else the longest texts."""
     for name, value in record.items():
         texts = []
         if isinstance(value, dict):
-            texts = [f"{name}.{part}" for part, text in value.items() if isinstance(text, str)]
+            texts = _inner(name, value)
         elif isinstance(value, list) and all(isinstance(turn, dict) for turn in value):
             turns = [turn for turn in enumerate(value) if turn[1].get("role", turn[1].get("from")) != "system"]
             texts = [f"{name}.{place}.{part}" for place, turn in turns for part in ("content", "value") if part in turn]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from os.path import expanduser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ def read_pairs(
     Raises CourseError for a file that can't be read, and, unless they are skipped, for the rows that are no pairs: how
     many, the first five with their lines, and what to do.
     """
-    path = Path(path).expanduser()
+    path = Path(expanduser(path))
     if len({*fields}) < len(fields):
         raise CourseError(f"text and summary are both called {fields[0]}; name two fields of {path}")
     pairs, broken = [], []
@@ -84,7 +85,7 @@ def read_splits(
     other file. `say` is told what was read, which files were ignored, and how many articles of the development and
     test set stand in the training set, too. Raises CourseError as `read_pairs`, and for a folder without a train file.
     """
-    path = Path(path).expanduser()
+    path = Path(expanduser(path))
     files = _files_of_splits(path)
     parts = {
         split: [pair for file in of_split for pair in read_pairs(file, fields, skip=skip, say=say)]
@@ -120,7 +121,11 @@ def _files_of_splits(path: Path) -> dict[str, list[Path]]:
         folder = path / "data"  # where the hub keeps them
     found = {split: files for split, names in NAMES.items() for name in names[::-1] if (files := _named(folder, name))}
     if path.is_dir() and "train" not in found:
-        raise CourseError(f"{path}: no file named train that ends in {', '.join(ENDINGS)}; give one, or a file")
+        inner = [child for child in sorted(path.iterdir()) if child.is_dir() and _named(child, "train")]
+        fix = f"give one of its folders, such as {inner[0]}" if inner else "give one, or a file"
+        if saved := [*path.glob("data-*.arrow"), *path.glob("train/data-*.arrow")]:  # by `save_to_disk` of datasets
+            fix = f"write one: datasets.load_from_disk({str(saved[0].parent)!r}).to_json('train.jsonl')"
+        raise CourseError(f"{path}: no file named train that ends in {', '.join(ENDINGS)}; {fix}")
     if path.is_file():
         if path not in found.get("train", ()):
             return {}
@@ -145,7 +150,7 @@ def _named(folder: Path, name: str) -> list[Path]:
 
 def stem(data: Path) -> str:
     """What pairs are called that `read_splits` reads, however they are given: as their file, or a split's folder."""
-    path = Path(data).expanduser().resolve()
+    path = Path(expanduser(data)).resolve()
     if path.is_file() and any(path in _named(path.parent, name) for name in NAMES["train"]):
         path = path.parent
     if path.is_dir():

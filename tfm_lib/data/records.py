@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from tfm_lib.data.fields import holds_all
 from tfm_lib.data.tables import Row, is_table, table_rows
 from tfm_lib.errors import CourseError
 
@@ -26,10 +27,12 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+LINES = "write each record as an object on a line of its own; pandas: to_json(FILE, orient='records', lines=True)"
 NO_TEXT = {  # how a file begins that is neither text nor Parquet, and what to do with it
     b"PK\x03\x04": "a zip file, as workbooks of Excel and documents of Word are; save it as CSV or as text, in UTF-8",
     b"\xd0\xcf\x11\xe0": "a document of an old Office; save it as CSV or as text, in UTF-8",
     b"%PDF": "a PDF; save its text as plain text, in UTF-8",
+    b"version https://git-lfs": "a pointer of Git LFS in place of the file; fetch that: git lfs pull",
     b"BZh": "packed by bzip2; unpack it first",
     b"\xfd7zXZ": "packed by xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it first",
@@ -51,11 +54,11 @@ def read_rows(path: Path, fields: Sequence[str]) -> Iterator[Row]:
     try:
         data = unpacked(path)
         if data.startswith(PARQUET):
-            yield from _parquet_rows(data)
+            yield from _parquet_rows(data, fields)
             return
         text = decode(data)
         if text.lstrip()[:1] in ("{", "["):
-            yield from _json_rows(text)
+            yield from _json_rows(text, fields)
         elif ending_of(path) in TABLES or is_table(text, fields):
             yield from table_rows(text, fields, tabs=ending_of(path) == ".tsv")
         elif ending_of(path) and not text.strip():
@@ -72,7 +75,7 @@ def unpacked(path: Path) -> bytes:
     """The bytes of a file, unzipped where it is gzip. Raises CourseError where there is none, or a broken one."""
     if path.is_dir():
         raise CourseError("a folder; give one of its files")
-    if not path.is_file():
+    if not path.exists():  # a pipe of the shell is no file, and can be read
         raise CourseError("there is no such file; check the path")
     data = path.read_bytes()
     if data.startswith(b"\x1f\x8b"):
@@ -119,7 +122,7 @@ def _encoding(data: bytes) -> tuple[bytes, str]:
     return b"", "utf-8"
 
 
-def _json_rows(text: str) -> Iterator[Row]:
+def _json_rows(text: str, fields: Sequence[str]) -> Iterator[Row]:
     lines = [(number, line) for number, line in enumerate(io.StringIO(text, newline=None), start=1) if line.strip()]
     first = parse_json(lines[0][1])
     if isinstance(first, CourseError) or (isinstance(first, list) and (len(lines) == 1 or first == [])):
@@ -128,13 +131,26 @@ def _json_rows(text: str) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             if text.lstrip()[0] == "[":
                 raise CourseError(f"a JSON array that breaks ({error}); mend it, or write a record a line") from error
+            if re.search(r"[\r\n]", _first_object(text)):
+                raise CourseError(f"one JSON object over many lines; {LINES}") from error
             content = None  # lines, of which the first one is broken
         if isinstance(content, list) and all(isinstance(record, dict) for record in content):
             yield from (Row(f"record {number}", record) for number, record in enumerate(content, start=1))
             return
-        if isinstance(content, dict) and len(lines) > 1:
-            raise CourseError("one JSON object over many lines; write each record as an object on a line of its own")
+        if isinstance(content, dict):
+            raise CourseError(f"one JSON object over many lines; {LINES}")
+    if len(lines) == 1 and isinstance(first, dict) and holds_all(first, fields):
+        raise CourseError(f"one JSON object that holds all records; {LINES}")
     yield from (Row(f"line {number}", parse_json(line)) for number, line in lines)
+
+
+def _first_object(text: str) -> str:
+    """The JSON with which a text begins, over as many lines as it takes."""
+    text = text.lstrip()
+    try:
+        return text[: json.JSONDecoder().raw_decode(text)[1]]
+    except (ValueError, RecursionError):
+        return ""
 
 
 def parse_json(line: str) -> object:
@@ -163,12 +179,18 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _parquet_rows(data: bytes) -> Iterator[Row]:
-    from pyarrow import ArrowException, BufferReader, parquet  # here, since importing it takes long
+def _parquet_rows(data: bytes, fields: Sequence[str]) -> Iterator[Row]:
+    from pyarrow import BufferReader, parquet  # here, since importing it takes long
 
     try:
-        groups = parquet.ParquetFile(BufferReader(data)).iter_batches()
+        file = parquet.ParquetFile(BufferReader(data))
+        names = file.schema_arrow.names
+        if twice := [field for field in fields if names.count(field) > 1]:
+            raise CourseError(f"the column {twice[0]} comes twice; rename one of them")
+        groups = file.iter_batches(columns=[*fields] if {*fields} <= {*names} else None)  # others cost time and memory
         for number, record in enumerate(chain.from_iterable(group.to_pylist() for group in groups), start=1):
             yield Row(f"row {number}", record)
-    except ArrowException as error:
+    except CourseError:
+        raise
+    except (ValueError, ArithmeticError, NotImplementedError, OSError) as error:  # Arrow's are of these kinds
         raise CourseError(f"not Parquet ({error}); write the file again") from error

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from tfm_lib.data.fields import missing
 from tfm_lib.errors import CourseError
 
+NOTHING = '",;|\t \r\n'  # of these signs a blank row consists
+LONG = 80  # characters, which names of columns don't have
 SHOWN = 5  # reasons why rows are broken, and rows of each
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}  # Excel's choice depends on the country
 
@@ -36,7 +38,7 @@ def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
     Raises CourseError, after the line, where a column is missing or comes twice, and where quotes are broken.
     """
     lines = list(io.StringIO(text, newline=""))  # ends at \n, \r\n or \r, and the csv module sees which
-    filled = (number for number, line in enumerate(lines) if line.strip())
+    filled = (number for number, line in enumerate(lines) if line.strip(NOTHING))
     first, delimiter = next(filled, None), None
     if first is not None and (declared := re.fullmatch(r"sep=(.)\s*", lines[first], re.IGNORECASE)):  # as Excel begins
         lines[first], delimiter, first = "\n", declared[1], next(filled, None)
@@ -48,7 +50,7 @@ def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
     except csv.Error as error:
         raise CourseError(str(error)) from error
     names = [name.strip() for name in header]
-    _check_names(f", line {place}", names, rows[0][1] if rows else names, fields)
+    _check_names(f", line {place}", names, rows[0][1] if rows else names, fields, delimiter)
     for number, row in rows:
         record: object = dict(zip(names, row, strict=False))
         if len(row) < len(names) or any(row[len(names) :]):
@@ -67,12 +69,14 @@ def _delimiter(header: str, fields: Sequence[str], tabs: bool) -> str:
     return max(DELIMITERS, key=likely)
 
 
-def _check_names(place: str, names: list[str], example: list[str], fields: Sequence[str]) -> None:
+def _check_names(place: str, names: list[str], example: list[str], fields: Sequence[str], delimiter: str) -> None:
     for field in fields:
         if names.count(field) > 1:
             raise CourseError(f"{place}: the column {field} comes twice; rename one of them")
         if field not in names:
             lack = missing(field, dict(zip(names, example, strict=False)), fields)
+            if max(map(len, names)) > LONG:
+                lack += f"; or, if it is a row, write a line above it: {delimiter.join(fields)}"
             raise CourseError(f"{place}: this line has to name the columns; {lack}")
 
 
@@ -118,7 +122,7 @@ def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterato
 
 def is_table(text: str, fields: Sequence[str]) -> str | None:
     """The delimiter of a table whose first line names all these fields."""
-    line = next((line for line in io.StringIO(text, newline="") if line.strip()), "")
+    line = next((line for line in io.StringIO(text, newline="") if line.strip(NOTHING)), "")
     return next((mark for mark in DELIMITERS if fields and {*fields} <= {*_names(line, mark)}), None)
 
 

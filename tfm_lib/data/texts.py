@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from os.path import expanduser
 from pathlib import Path
 
 from tfm_lib.data.fields import field_of
@@ -25,7 +26,7 @@ def open_texts(path: str, field: str = "article") -> tuple[str, Texts]:
     if path == "-":
         stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="surrogateescape")
         return "standard input", _of_lines(stream, field)
-    file = Path(path).expanduser()
+    file = Path(expanduser(path))
     try:
         data = unpacked(file)
         if data.startswith(PARQUET) or ending_of(file) in TABLES:

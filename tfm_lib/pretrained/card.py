@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from tfm_lib.data.published import PretrainedVocabulary
+from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import State
 from tfm_lib.model import Transformer
 
@@ -17,7 +19,10 @@ tags: [summarization, encoder-decoder]
 
 An encoder-decoder Transformer of {parameters:,} parameters that writes a summary of a text: {c.num_encoder_layers} + \
 {c.num_decoder_layers} layers of width {c.d_model} with {c.num_heads} heads, {c.vocab_size:,} tokens. It reads \
-{c.max_length} tokens of a text at most, in lower case, and was trained from scratch with `make train` of {course}."""
+{c.max_length} tokens of a text at most{origin} with `make train` of {course}."""
+SCRATCH = ", in lower case, and was trained from scratch"
+TUNED = ". It is a published model that was fine-tuned"
+FACTS = "writes false facts with the same ease as true ones."
 USE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -30,13 +35,24 @@ print(tokenizer.batch_decode(written, skip_special_tokens=True))
 
 
 def card(
-    name: str, folder: str, model: Transformer, state: State | None, scores: Mapping[str, Any], remark: str = ""
+    name: str,
+    folder: str,
+    model: Transformer,
+    vocabulary: Vocabulary,
+    state: State | None,
+    scores: Mapping[str, Any],
+    remark: str = "",
 ) -> str:
-    """The card of a run, in Markdown. scores: what the run left as scores.json; state: its recipe and history."""
+    """The card of a run, in Markdown. scores: what the run left as scores.json; state: its recipe and history.
+
+    vocabulary: by that of a published model the card knows that the run fine-tuned one.
+    """
     from tfm_lib.writing.scoring import LABELS  # here, since it loads nltk and scipy, which writing does not need
 
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    parts = [CARD.format(name=name, parameters=parameters, c=model.config, course=COURSE)]
+    tuned = isinstance(vocabulary, PretrainedVocabulary)
+    origin = TUNED if tuned else SCRATCH
+    parts = [CARD.format(name=name, parameters=parameters, c=model.config, course=COURSE, origin=origin)]
     parts += filter(None, (remark, *scores.get("remarks", ())))
     parts += ["## How to use it", USE.format(folder=folder)]
     if state is not None:
@@ -54,5 +70,5 @@ def card(
             table += [[row, *(f"{100 * result[measure]:.1f}" for measure in measures)] for row, result in rows.items()]
             parts += [f"## The {of}: {tested['pairs']:,} pairs, in percent"]
             parts += ["\n".join(f"| {' | '.join(cells)} |" for cells in table)]
-    parts += ["It has read nothing but its training pairs, and writes false facts with the same ease as true ones."]
+    parts += [f"It {FACTS}" if tuned else f"It has read nothing but its training pairs, and {FACTS}"]
     return "\n\n".join(parts)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tfm_lib.pretrained.weights import PICKLED, SHARDS, read_weights
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.decoding import greedy
 
-FILES = ("*.json", "*.model", "*.spm")  # of a published model, besides its weights
+FILES = ("*.json", "*.model", "*.spm", "merges.txt", "vocab.txt")  # of a published model, besides its weights
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
     Raises ValueError, with nothing half loaded, for another model or an altered one; OSError where the hub is away.
     Source: Lewis et al. 2020 (BART), Junczys-Dowmunt et al. 2018 (Marian), Zhang et al. 2020 (PEGASUS).
     """
-    folder = Path(name_or_folder).expanduser()
+    folder = Path(expanduser(name_or_folder))
     if str(name_or_folder).startswith(FIREFOX):
         from tfm_lib.pretrained.translator import read_translator
 
@@ -91,21 +92,22 @@ def from_pretrained(name_or_folder: str | Path) -> Pretrained:
 def _fetch(name: str) -> Path:
     """The folder in which the hub's files of a model are kept; they are fetched where they aren't there yet."""
     with brought_by("pretrained", "a model of the hub"):
-        from huggingface_hub import HfApi, snapshot_download
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+        from huggingface_hub import HfApi, errors, snapshot_download
 
     try:
         files = HfApi().list_repo_files(name)
         weights = SHARDS if any(fnmatch(file, SHARDS) for file in files) else PICKLED
         return Path(snapshot_download(name, allow_patterns=[*FILES, weights]))
-    except (HFValidationError, RepositoryNotFoundError) as error:
+    except errors.GatedRepoError as error:  # one of the next kind
+        raise CourseError(f"{name} is for those who accept its terms: do so on its page, then hf auth login") from error
+    except (errors.HFValidationError, errors.RepositoryNotFoundError) as error:
         raise CourseError(
             f"{name} is neither a folder nor a model on the hub, as facebook/bart-large-cnn is"
         ) from error
     except Exception as error:  # without a network, or with one that fails in a way of its own: what is kept will do
         try:
             return Path(snapshot_download(name, local_files_only=True))
-        except LocalEntryNotFoundError:
+        except errors.LocalEntryNotFoundError:
             reason = f"is no folder, was never fetched, and can't be now ({error}); connect once"
             raise OSError(f"{name} {reason}") from error
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from math import exp, inf
+from os.path import expanduser
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -149,7 +150,7 @@ def find_checkpoint(run: str | Path | None = None) -> Path:
     runs = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if run is None:
         return runs[-1] if runs else SHIPPED
-    for path in (Path(run).expanduser(), Path(run).expanduser() / CHECKPOINT):
+    for path in (Path(expanduser(run)), Path(expanduser(run)) / CHECKPOINT):
         if path.is_file():
             return path
     if str(run) not in SHIP:

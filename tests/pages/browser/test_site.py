@@ -434,7 +434,7 @@ SCROLLING = """() => {
     return [blocks.length, blocks.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText.slice(0, 80))];
 }"""
 LINES = f"""() => {{
-    const line = document.querySelector("article pre .line");
+    const line = [...document.querySelectorAll("article pre .line")].find(e => !e.closest("details"));
     line.textContent = "x".repeat({CODE_COLUMNS});
     return Math.round(line.getBoundingClientRect().height / parseFloat(getComputedStyle(line).lineHeight));
 }}"""
