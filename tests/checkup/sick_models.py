@@ -350,7 +350,7 @@ PLANTS = [
     Plant("beams are copies", "generate.copies", "new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]", "new += [(score + float(best[0][0]), [*ids, int(best[1][0])])] * beams"),
     Plant("writing depends on the batch", "generate.batch", "best = self(one[None]", "best = self(one[None].roll(len(src) - 1, 1)"),
     Plant("the first place chooses", "learning.unwritten", "[0, -1].log_softmax(-1)", "[0, 0].log_softmax(-1)"),
-    Plant("writes from another start", "learning.unwritten", "found = [(0.0, [START])]", "found = [(0.0, [PAD])]"),
+    Plant("writes from another start", "generate.start", "found = [(0.0, [START])]", "found = [(0.0, [PAD])]"),
     Plant("goes on after the end", "generate.after_end", "return torch.tensor(rows)", "return torch.tensor(rows)[:, 0, :3].repeat(1, 2).index_fill(1, torch.tensor([2]), EOS)"),
     Plant("eval mode stays on", "generate.mode", "self.train(was)", "pass"),
     Plant("it cannot write", "generate.fails", "ids[-1] == EOS", "ids[-1] == EOD"),
