@@ -105,7 +105,7 @@ def found(towers: TwoTowers) -> dict[str, dict[str, float]]:
 
 
 @torch.no_grad()
-def described(describer: Describer, eye: VisionTransformer, blind: bool = False) -> dict[str, dict[str, float]]:
+def described(describer: nn.Module, eye: VisionTransformer, blind: bool = False) -> dict[str, dict[str, float]]:
     """How often its words are right; blind to them it reads start tokens in their place."""
     results = {}
     for name, group in (("seen", SEEN), ("unseen", UNSEEN)):
@@ -129,8 +129,10 @@ def reader(config: TransformerConfig, captions: Sequence[str], seed: int) -> Des
     return describer
 
 
-def look(describer: Describer, eye: VisionTransformer, steps: int, seed: int, blind: bool = False) -> float:
-    """Train what stands between the frozen text model and the frozen eye."""
+def look(
+    describer: nn.Module, part: nn.Module, eye: VisionTransformer, steps: int, seed: int, blind: bool = False
+) -> float:
+    """Train a part of it, such as the gated layers, to write the captions of what the frozen eye sees."""
     tokens = encode(SEEN)
     read = torch.full_like(tokens, START) if blind else tokens
 
@@ -139,7 +141,7 @@ def look(describer: Describer, eye: VisionTransformer, steps: int, seed: int, bl
             memory = eye(pictures)
         return next_words(describer(read, memory), tokens)
 
-    return fit(describer.looks.parameters(), loss, steps, 3e-3, seed)
+    return fit(part.parameters(), loss, steps, 3e-3, seed)
 
 
 def classify(eye: VisionTransformer, head: nn.Module, seed: int, steps: int) -> dict[str, float]:
@@ -221,7 +223,7 @@ def run(seed: int) -> tuple[list[dict], Pictured]:
         ways = (("both", towers.eye, False), ("picture only", towers.eye, True), ("early eye", early, False))
         for name, eye, blind in ways:
             begin, describer = time.process_time(), deepcopy(text)
-            look(describer, eye, LOOK_STEPS, seed, blind)
+            look(describer, describer.looks, eye, LOOK_STEPS, seed, blind)
             gates = [round(gate, 3) for one in describer.looks for gate in one.gates.tanh().tolist()]
             report(name, begin, **described(describer, eye, blind), read=read, gates=gates)
             if (name, read) == ("both", "seen"):

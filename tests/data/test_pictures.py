@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks.pictures_and_text import pictures as benchmark
+from benchmarks.pictures_and_text import projected
 from tests.lessons.same_code import assert_same
 from tfm_lib.data.pictures import CAPTIONS, COLORS, SEEN, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw, make_pictures
 from tfm_lib.lessons import course_file
@@ -163,6 +164,23 @@ def test_the_record_is_the_summary_of_its_rows():
     record = json.loads(course_file("benchmarks/pictures_and_text/pictures.json").read_text(encoding="utf-8"))
     assert benchmark.summary(record["rows"]) == record["summary"]
     assert {row["seed"] for row in record["rows"]} == {*benchmark.SEEDS} and record["command"] == benchmark.COMMAND
+
+
+def test_projected_patches_come_before_the_words_and_gates_leave_the_text_model_as_it_was(shipped, monkeypatch):
+    for name in ("READ_STEPS", "TESTED"):
+        monkeypatch.setattr(benchmark, name, 1)
+    text, tokens, memory = benchmark.Describer(CONFIG).text, benchmark.encode(SEEN[:3]), random(3, 17, 64)
+    model, later = projected.Projected(text, CONFIG.d_model), tokens.clone()
+    later[:, 3] += 1
+    one, other, unseen = model(tokens, memory), model(later, memory), model(tokens, memory.roll(1, 0))
+    torch.testing.assert_close(one[:, :3], other[:, :3])
+    assert (one - unseen).abs().amax(-1).min() > 1e-4  # each word sees the picture
+    record = json.loads(course_file("benchmarks/pictures_and_text/projected.json").read_text(encoding="utf-8"))
+    for row in record["rows"]:
+        assert (row["loss"]["after"] > row["loss"]["before"]) == row["name"].endswith("text"), row["name"]
+    assert [(row["seed"], row["name"]) for row in record["rows"]] == [(s, w) for s in (0, 1, 2) for w in projected.WAYS]
+    assert record["summary"] == projected.summarized(record["rows"])
+    assert projected.run("projector, then text", 0, shipped[0].eye, steps=2).keys() == record["rows"][0].keys()
 
 
 @pytest.mark.slow

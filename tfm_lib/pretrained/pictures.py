@@ -89,7 +89,7 @@ class Describer(nn.Module):
 
 
 @torch.no_grad()
-def describe(describer: Describer, memory: Tensor, start_id: int) -> Tensor:
+def describe(describer: nn.Module, memory: Tensor, start_id: int) -> Tensor:
     """The four likeliest words of each picture, one after the other: memory (B, S, D) -> tokens (B, 4)."""
     tokens = torch.full((len(memory), 1), start_id)
     for _ in range(4):
