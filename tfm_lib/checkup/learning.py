@@ -17,9 +17,9 @@ LENGTH = 5
 
 
 class Effort(NamedTuple):
-    """How hard it is tried: so many pairs, and steps of each rate.
+    """How hard it is tried: the number of pairs, and of the steps at each rate.
 
-    The first of them must lower the loss by 15 %, their second half and every as many behind them by 10 %.
+    A rate is dropped unless its `first` steps lower the loss by 15 %, and each later half of as many steps by 10 %.
     """
 
     pairs: int
