@@ -92,17 +92,14 @@ def _run(story: str) -> tuple[dict[str, Any], torch.Tensor]:
     probs, weights = log_softmax(logits).exp(), maps["cross"].mean(0)  # (T, V), (T, S)
     texts = token_texts(vocabulary, tokens[0].tolist(), [])
     steps = []
-    for row, token, looks in zip(probs, tokens[0], weights, strict=True):
+    for row, token, looks in zip(probs, tokens[0], weights.double().round(decimals=5), strict=True):
         best = row.topk(CHOICES)
+        most = best.values.double().round(decimals=5)
         step = {"best": best.indices.tolist(), "names": token_texts(vocabulary, best.indices.tolist(), [])}
-        step |= {"probs": _rounded(best.values), "p": round(row[token].item(), 5), "weights": _rounded(looks)}
+        step |= {"probs": most.tolist(), "p": round(row[token].item(), 5), "weights": looks.tolist()}
         steps.append(step | {"copied": False})
     run = {"tokens": tokens[0].tolist(), "texts": texts, "text": vocabulary.decode(tokens[0]), "steps": steps}
     return run, weights
-
-
-def _rounded(numbers: torch.Tensor) -> list[float]:
-    return [round(number, 5) for number in numbers.tolist()]
 
 
 def _parts(measured: dict[str, float]) -> list[dict[str, Any]]:

@@ -58,12 +58,13 @@ def translation(translator: Translator, text: str) -> dict[str, Any]:
     src = translator.encode([text])  # (1, S)
     model, longest = translator.shortened(src)
     tokens, logits, maps = greedy_with_attention(model, src, longest)
-    best, looks = logits.softmax(-1).topk(CHOICES), maps["cross"][0, :, :-1]  # (T, CHOICES), (T, S)
+    best = logits.softmax(-1).topk(CHOICES)  # (T, CHOICES)
+    probs, looks = (of.double().round(decimals=4).tolist() for of in (best.values, maps["cross"][0, :, :-1]))
     words = []
     for t, token in enumerate(tokens[0].tolist()):
-        following = list(zip(_plain(translator, best.indices[t]), _rounded(best.values[t]), strict=True))
+        following = list(zip(_plain(translator, best.indices[t]), probs[t], strict=True))
         if token != model.config.eos_id:
-            words.append({"piece": _plain(translator, [token])[0], "looks": _rounded(looks[t]), "next": following})
+            words.append({"piece": _plain(translator, [token])[0], "looks": looks[t], "next": following})
     source = _plain(translator, src[0, :-1])
     return {"text": text, "translation": translator.tokenizer.decode(tokens[0]), "source": source, "words": words}
 
@@ -94,7 +95,3 @@ def page_file(name: str = "firefox/en-pt") -> bytes:
 def _plain(translator: Translator, ids: Iterable[int]) -> list[str]:
     """Subwords as they are shown, without the mark of a word's beginning unless they are no more than that."""
     return [piece or "▁" for piece in translator.tokenizer.pieces(ids)]
-
-
-def _rounded(numbers: Tensor) -> list[float]:
-    return [round(number, 4) for number in numbers.tolist()]
