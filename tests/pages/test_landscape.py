@@ -17,7 +17,6 @@ from tests.nbclaims.environment import why_not_compared
 from tests.pages import links
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
-from tfm_lib.lessons import LESSONS
 from tfm_lib.writing.decoding import KeyValueCache
 
 FLAT = links.flat("docs/landscape.md")
@@ -137,14 +136,6 @@ def test_the_pairs_of_the_table_are_those_of_the_masks():
     full = [f"{WHOLE[name].sum():,}" for name in ("full, both ways", "full, looking back")]
     assert counts.pop("full attention") == " or ".join(full)
     assert counts == {name: f"{WHOLE[name].sum():,}" for name in WHOLE if not name.startswith(("full", "window"))}
-
-
-def test_the_page_tells_the_sizes_of_the_picture():
-    segment, reach = landscape.SEGMENT, f"windows reach {landscape.NEAR} to either side"
-    chosen = f"*g* is {landscape.GLOBAL} and *r* is {landscape.RANDOM}."
-    assert f"*l* is {landscape.STRIDE}, *L* and *M* are {segment}, {reach}, {chosen}" in FLAT
-    assert f"hashes random vectors into {landscape.BUCKETS} buckets" in FLAT
-    assert f"with {landscape.POSITIONS} positions" in FLAT and landscape.STRIDE**2 == landscape.POSITIONS
 
 
 def test_pairs_that_can_be_counted_by_hand():
@@ -362,7 +353,3 @@ def test_the_year_beside_a_paper_is_that_of_its_number():
     found += [(row["year"], row["model"].split("abs/")[1][:2]) for row in rows]
     assert len(found) > 20 and [(year, number) for year, number in found if year[2:] != number] == []
     assert f"The map ends in {max(year for year, _ in found)}" in FLAT
-
-
-def test_the_last_lesson_is_the_one_that_the_page_names():
-    assert f"The lessons end with {LESSONS[-1].number}" in FLAT

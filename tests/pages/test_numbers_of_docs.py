@@ -32,7 +32,9 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\([^)]*\)")
 NAMED = re.compile(r"0\d|(?:19|20)\d\d|[01]")
 LESSON = {lesson.number for lesson in LESSONS}  # no measure, either: "lesson 13", "| 13 Your own", "| 13, section 2"
 AT_LESSON = re.compile(r"(?:\b[Ll]essons?\s+|\|\s*)\Z"), re.compile(r"\W| [A-Z]|, (?:section|“)")
-Check = Callable[[], bool] | str  # what computes it, the test that holds it (file::name), or a source
+SOURCES = [path.read_text(encoding="utf-8") for path in (links.ROOT / "tests").rglob("test_*.py")]
+TESTS = {name for source in SOURCES for name in re.findall(r"^def (test_\w+)", source, re.MULTILINE)}
+Check = Callable[[], bool] | str  # what computes it, the test that holds it, or a source
 
 
 class Cited(str):
@@ -43,10 +45,6 @@ def plain(file: str) -> str:
     """A page with the words of its links, without its claims, and without its pictures, whose words others hold."""
     text = (links.ROOT / file).read_text(encoding="utf-8").replace("\N{MULTIPLICATION SIGN}", "x")
     return LINK.sub(lambda match: "" if match[1] else match[2], CLAIM.sub("", text))
-
-
-def flat(file: str) -> str:
-    return " ".join(plain(file).split())
 
 
 def measured(*texts: str) -> bool:
@@ -79,7 +77,7 @@ def the_bell_curve_divides_by_twice_the_squared_width() -> bool:
 def order_is_taken() -> bool:
     claim = '6.2 < moves["post-norm"] / moves["pre-norm"] < 6.4'
     text = f"Post-norm moves 6.3 times as far as pre-norm<!-- claim: {claim} -->."
-    return claim in flat("CONTRIBUTING.md") and not [*lint.PROSE["number"](text), *lint.PROSE["order"](text)]
+    return claim in links.flat("CONTRIBUTING.md") and not [*lint.PROSE["number"](text), *lint.PROSE["order"](text)]
 
 
 def bits(*types: torch.dtype) -> list[int]:
@@ -92,45 +90,42 @@ def an_exercise_has_three_cells() -> bool:
     return tagged.count("exercise") == 2 * tagged.count("solution") > 0
 
 
-SPEED = "test_benchmarks.py::test_the_readme_quotes_the_page"
-PENCIL = "test_landscape.py::test_the_pencil_gives_what_the_table_says"
-PAIRS = "test_landscape.py::test_the_pairs_of_the_table_are_those_of_the_masks"
-SIZES = "test_landscape.py::test_the_page_tells_the_sizes_of_the_picture"
-BUILT = "test_landscape.py::test_biases_and_norms_are_less_than_half_a_percent"
-SINCE = "test_landscape.py::test_what_was_built_since_is_what_its_configuration_says"
-HEADS_KEEP = "test_landscape.py::test_what_all_heads_would_keep"
-BEST_KEYS = "test_landscape.py::test_one_layer_after_each_five_and_the_best_keys"
-MESSAGE = "test_landscape.py::test_the_page_shows_each_picture_with_its_message_and_as_the_code_draws_it"
-PLANS = "test_teaching.py::test_the_plans_name_the_lessons"
-MINUTES = "test_teaching.py::test_a_row_has_the_minutes_of_its_lesson"
-NAMES = "test_symbols.py::test_torch_has_the_three_projections_in_one_matrix_in_this_order"
-FSDP = "test_scaling.py::test_fsdp_around_our_layers_trains_as_one_process_does"
-SECTIONS = "test_sources.py::test_the_page_of_symbols_gives_the_sections_of_the_paper"
-
-FOUR_HUNDRED = "test_four_hundred_sentences_become_what_the_engine_makes_of_them"
+SPEED = "test_the_readme_quotes_the_page"
+PENCIL = "test_the_pencil_gives_what_the_table_says"
+PAIRS = "test_the_pairs_of_the_table_are_those_of_the_masks"
+BUILT = "test_biases_and_norms_are_less_than_half_a_percent"
+SINCE = "test_what_was_built_since_is_what_its_configuration_says"
+HEADS_KEEP = "test_what_all_heads_would_keep"
+BEST_KEYS = "test_one_layer_after_each_five_and_the_best_keys"
+MESSAGE = "test_the_page_shows_each_picture_with_its_message_and_as_the_code_draws_it"
+PLANS = "test_the_plans_name_the_lessons"
+MINUTES = "test_a_row_has_the_minutes_of_its_lesson"
+NAMES = "test_torch_has_the_three_projections_in_one_matrix_in_this_order"
+FSDP = "test_fsdp_around_our_layers_trains_as_one_process_does"
+SECTIONS = "test_the_page_of_symbols_gives_the_sections_of_the_paper"
 
 HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the page as it is read, or rows of tables
     "README.md": {
-        "below 4 % none is drawn": "test_readme_picture.py::test_what_the_readme_says_of_the_summaries",
+        "below 4 % none is drawn": "test_what_the_readme_says_of_the_summaries",
         "Summaries of more than 48 tokens": lambda: WRITTEN == 48,
-        "it knows 604 words": "test_readme_picture.py::test_what_the_readme_says_of_the_summaries",
-        "with a ROUGE-L of 16.9, below the 22.9": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
-        "first 12 words of the abstract": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
-        "reaches 28.2 after": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
-        "and 29.9 with beam search": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
-        "it reaches 29.4 and 31.0.": "test_benchmarks.py::test_the_readme_says_how_long_it_takes_to_learn",
+        "it knows 604 words": "test_what_the_readme_says_of_the_summaries",
+        "with a ROUGE-L of 16.9, below the 22.9": "test_the_readme_says_how_long_it_takes_to_learn",
+        "first 12 words of the abstract": "test_the_readme_says_how_long_it_takes_to_learn",
+        "reaches 28.2 after": "test_the_readme_says_how_long_it_takes_to_learn",
+        "and 29.9 with beam search": "test_the_readme_says_how_long_it_takes_to_learn",
+        "it reaches 29.4 and 31.0.": "test_the_readme_says_how_long_it_takes_to_learn",
         "a training step is 1.7 times as fast, or 1.2 times without dropout": SPEED,
         "greedy decoding is 4.1 times as fast for 32 texts and 1.9 times for one": SPEED,
         "our beam search is 1.8 to 2.0 times as fast as BART's": SPEED,
         "On an AMD processor with AVX2 the training step is only 1.3 times as fast": SPEED,
-        "five files of fewer than 850 lines together": "test_benchmarks.py::test_the_readme_says_how_long_the_model_is",
-        "400 of 400 sentences": f"test_translator.py::{FOUR_HUNDRED}",
+        "five files of fewer than 850 lines together": "test_the_readme_says_how_long_the_model_is",
+        "400 of 400 sentences": "test_four_hundred_sentences_become_what_the_engine_makes_of_them",
         "kills a training 20 times": lambda: test_kill.KILLS == 20,
         "20,000 small stories, and two test sets": lambda: (
             (newsroom.make_newsroom.__kwdefaults__ or {})["train"] == 20_000
         ),
         "about 3 GB to download": Cited("not measured here: the lock has no sizes"),
-        "7 GB on disk, more than half of it for the GPU": "test_setup.py::test_the_sizes_in_the_readme",
+        "7 GB on disk, more than half of it for the GPU": "test_the_sizes_in_the_readme",
     },
     "CONTRIBUTING.md": {
         "5 to 7 sections and, before the exercises, at most 3,000 words, 50 cells and three outputs": lambda: (
@@ -165,7 +160,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         '"eight lines"': lambda: measured("eight lines"),
         "gets three cells": an_exercise_has_three_cells,
     },
-    "docs/coverage.md": {re.compile(r"\| [^|]+ \|$", re.M): "test_coverage.py::test_the_section_speaks_of_it"},
+    "docs/coverage.md": {re.compile(r"\| [^|]+ \|$", re.M): "test_the_section_speaks_of_it"},
     "docs/index.md": {},
     "docs/landscape.md": {
         "recurrence 8, convolution 4, dilated convolution 2, attention 1": MESSAGE,
@@ -173,13 +168,16 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "among 64 positions": MESSAGE,
         "attention allows 4,096 pairs, or 2,080 looking back": MESSAGE,
         "Sparse Transformer 708, Transformer-XL 1,312, Reformer 273, window 556, Longformer 790, BigBird 946": MESSAGE,
-        "an LSTM takes four times the work": "test_landscape.py::test_work_beside_that_of_a_recurrence",
-        "they take twice as much as the recurrence": "test_landscape.py::test_work_beside_that_of_a_recurrence",
-        "with 64 positions": SIZES,
+        "an LSTM takes four times the work": "test_work_beside_that_of_a_recurrence",
+        "they take twice as much as the recurrence": "test_work_beside_that_of_a_recurrence",
+        "with 64 positions": lambda: landscape.POSITIONS == landscape.STRIDE**2 == 64,
         re.compile(r"\| [\d,]+(?: or 2,080)? \|(?=[^|]*\|$)", re.M): PAIRS,
-        "*l* is 8, *L* and *M* are 16, windows reach 4 to either side, *g* is 2 and *r* is 3": SIZES,
-        "allows 556 pairs, at most 9 for a query": "test_landscape.py::test_pairs_that_can_be_counted_by_hand",
-        "into 8 buckets": SIZES,
+        "*l* is 8, *L* and *M* are 16, windows reach 4 to either side, *g* is 2 and *r* is 3": lambda: (
+            (landscape.STRIDE, landscape.SEGMENT, landscape.NEAR, landscape.GLOBAL, landscape.RANDOM)
+            == (8, 16, 4, 2, 3)
+        ),
+        "allows 556 pairs, at most 9 for a query": "test_pairs_that_can_be_counted_by_hand",
+        "into 8 buckets": lambda: landscape.BUCKETS == 8,
         "A Linformer's table consists of 64 rows": lambda: landscape.POSITIONS == 64,
         r"$2da + 2d \cdot 256$ weights": PENCIL,
         re.compile(r"^\|.* [\d.,]+ [MB] \|$", re.M): PENCIL,
@@ -189,10 +187,8 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "**GPT-2's paper** says 1,542 million": Cited("Radford et al. 2019, table 2"),
         "400 million is given beside its weights": Cited("the README beside BART's weights in fairseq"),
         "**T5-11B** is not as wide": Cited("the name of the model"),
-        "together are 16 times, and its feed-forward networks 64 times as wide as": "test_landscape.py::"
-        "test_how_much_wider_t5_is_inside_than_its_vectors",
-        "that is about 1,600 times in four years": "test_landscape.py::"
-        "test_the_growth_in_the_prose_is_that_of_the_table",
+        "are 16 times, and its feed-forward networks 64 times": "test_how_much_wider_t5_is_inside_than_its_vectors",
+        "that is about 1,600 times in four years": "test_the_growth_in_the_prose_is_that_of_the_table",
         "70 billion parameters and four times as much text did better than 280 billion": Cited(
             "Hoffmann et al. 2022, abstract"
         ),
@@ -208,14 +204,13 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "512 / 4 = 128, with 32 more for the small network that chooses, or 512 / 128 = 4": BEST_KEYS,
         "of 2026 writes 256 tokens at once": BEST_KEYS,
         "call GPT-4 a model of more than a trillion parameters in one": Cited("a rumor, called one"),
-        "On arXiv the first 12 words of an abstract": "test_benchmarks.py::"
-        "test_the_readme_says_how_long_it_takes_to_learn",
+        "On arXiv the first 12 words of an abstract": "test_the_readme_says_how_long_it_takes_to_learn",
         "AlphaFold 2 |": Cited("the name of the program"),
-        "The lessons end with 18": "test_landscape.py::test_the_last_lesson_is_the_one_that_the_page_names",
+        "The lessons end with 18": lambda: LESSONS[-1].number == "18",
     },
     "docs/measured.md": {},
     "docs/scaling.md": {
-        "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in flat("docs/scaling.md"),
+        "a worker for each of, say, 4 GPUs": lambda: "--nnodes 2 --nproc-per-node 4" in links.flat("docs/scaling.md"),
         "16 bytes per parameter": lambda: bytes_of_training_a_parameter() == 16,
         "Each worker holds half of the parameters": FSDP,
     },
@@ -257,19 +252,17 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
             ),
             Cited("a question to ask, whose numbers are made up"),
         ),
-        "518 minutes of reading, and 136 exercises in 1479 minutes": "test_teaching.py::test_the_minutes_are_added_up",
-        "67 of the 136 exercises": (
-            seeded := "test_teaching.py::test_the_exercises_whose_inputs_a_seed_changes_are_counted"
-        ),
+        "518 minutes of reading, and 136 exercises in 1479 minutes": "test_the_minutes_are_added_up",
+        "67 of the 136 exercises": (seeded := "test_the_exercises_whose_inputs_a_seed_changes_are_counted"),
         "32 functions are tried on fixed inputs, and 37 exercises": seeded,
         "one folder of 64 MiB": lambda: sandbox.SIZE == 64 * 2**20,
         "On Ubuntu 24.04 and newer": Cited("reports of bubblewrap's users; the version that began it"),
-        "a package in QTI 2.1": "test_lms.py::test_qti_has_an_item_per_question_that_scores_its_right_choice",
+        "a package in QTI 2.1": "test_qti_has_an_item_per_question_that_scores_its_right_choice",
         "3 GB of disk": Cited("less than half of the 6.5 GB with CUDA, as the README has it"),
         "it is 6.5 GB": Cited("du, on Linux"),
         "up to about 1 GB of memory": Cited("the resident memory of a kernel of a lesson, by ps"),
-        "a lesson opens with three questions": "test_questions.py::"
-        "test_a_lesson_closes_with_seven_to_ten_questions_of_which_three_of_the_spine_open_it",
+        "a lesson opens with three questions": "test_a_lesson_closes_with_seven_to_ten_questions_of_which_"
+        "three_of_the_spine_open_it",
     },
 }
 
@@ -313,9 +306,7 @@ def test_what_holds_a_number(file, phrase):
     if isinstance(check, Cited):
         assert check
     elif isinstance(check, str):
-        where, _, name = check.partition("::")
-        [path] = (links.ROOT / "tests").rglob(where)
-        assert f"def {name}(" in path.read_text(encoding="utf-8"), f"there is no test {check}"
+        assert check in TESTS, f"there is no test {check}"
     else:
         assert check()
 

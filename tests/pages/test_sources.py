@@ -101,19 +101,14 @@ WORKS = {
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Every docstring of tfm_lib with its name; exercises and questions speak of sections of the lessons."""
+    """Every docstring of tfm_lib with its place; exercises and questions speak of sections of the lessons."""
     folder = links.ROOT / "tfm_lib"
     for path in sorted(folder.rglob("*.py")):
-        inside = path.relative_to(folder).with_suffix("").parts
-        if inside[0] != "ask":
-            yield from documented(ast.parse(path.read_text(encoding="utf-8")), ".".join(inside))
-
-
-def documented(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
-        yield name, " ".join(text.split())
-    for child in ast.iter_child_nodes(node):
-        yield from documented(child, f"{name}.{child.name}" if hasattr(child, "name") else name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+                place = f"{path.relative_to(folder)}:{getattr(node, 'lineno', 1)}"
+                if not place.startswith("ask"):
+                    yield place, " ".join(text.split())
 
 
 DOCSTRINGS = dict(docstrings())

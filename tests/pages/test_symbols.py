@@ -71,16 +71,11 @@ def missing(name: str, modules: list[ModuleType]) -> str | None:
     path, _, argument = name.rstrip(")").partition("(")
     for short, long in SHORT.items():
         path = path.replace(short, long) if path.startswith(short) else path
-    found: object = next((m for m in modules if has(m, path.split(".")[0])), modules[0])
+    found: object = next((m for m in modules if step(m, path.split(".")[0]) is not ABSENT), modules[0])
     for part in path.split("."):
-        if not has(found, part):
+        if (found := step(found, part)) is ABSENT:
             return part
-        found = step(found, part)
     return argument if argument and argument not in arguments(found) else None
-
-
-def has(owner: object, name: str) -> bool:
-    return step(owner, name) is not ABSENT
 
 
 def step(owner: object, name: str) -> object:

@@ -11,21 +11,13 @@ from tfm_lib.show.summarizer_controls import MOST_TOKENS, decoding_control, go_o
 from tfm_lib.show.two_summarizers import two_summarizers
 from tfm_lib.writing.decoding import greedy, token_log_probs
 
+MODEL, VOCABULARY = newsroom_model()
 STORY = "Boats brought fourteen tenants to dry ground in Tampa, where heavy rain had broken a dam."
 
 
-@pytest.fixture(scope="module")
-def shipped():
-    return newsroom_model()
-
-
-@pytest.fixture(scope="module")
-def newsroom():
-    return make_newsroom(0)
-
-
 @pytest.mark.parametrize("strangers", [False, True])
-def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(newsroom, strangers):
+def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(strangers):
+    newsroom = make_newsroom(0)
     stories = {story.article: story for story in (newsroom.unseen_names if strangers else newsroom.test)}
     assert list(ready_stories(strangers)) == list(EVENTS)
     for event, text in ready_stories(strangers).items():
@@ -37,10 +29,10 @@ def test_a_ready_story_is_of_the_test_set_and_names_its_own_first(newsroom, stra
             assert DIGITS.get(word, word) == story.slots[slot]
 
 
-def test_the_tokens_of_a_story_are_those_that_the_vocabulary_reads(shipped):
+def test_the_tokens_of_a_story_are_those_that_the_vocabulary_reads():
     for text in (STORY, " Fire:in [Oslo],  says\tGondolin's “elves”!?", *ready_stories().values()):
-        words, ids = story_tokens(text), shipped[1].encode(text)
-        pieces = shipped[1].pieces(ids)
+        words, ids = story_tokens(text), VOCABULARY.encode(text)
+        pieces = VOCABULARY.pieces(ids)
         assert len(words) == len(ids)
         for word, piece in zip(words, pieces, strict=True):
             assert piece in (word.lower(), "[unk]")
@@ -58,29 +50,27 @@ def test_names_days_and_numbers_that_the_story_lacks_are_said(summary, sentence)
     assert fabrications(STORY, summary.split()) == sentence
 
 
-def test_the_control_opens_with_the_words_that_are_written(shipped):
-    model, vocabulary = shipped
-    src = torch.tensor([vocabulary.encode(STORY)])
-    ids = greedy(model, src, MOST_TOKENS)[0].tolist()
-    words, chance = vocabulary.pieces(ids), token_log_probs(model, src, torch.tensor([ids[:3]])).sum().exp()
-    shown = repr(decoding_control(model, vocabulary, STORY, " ".join(words[:3])))
+def test_the_control_opens_with_the_words_that_are_written():
+    src = torch.tensor([VOCABULARY.encode(STORY)])
+    ids = greedy(MODEL, src, MOST_TOKENS)[0].tolist()
+    words, chance = VOCABULARY.pieces(ids), token_log_probs(MODEL, src, torch.tensor([ids[:3]])).sum().exp()
+    shown = repr(decoding_control(MODEL, VOCABULARY, STORY, " ".join(words[:3])))
     assert shown.startswith(f"Word 4: the most probable word is “{words[3]}” with ")
     assert f"The text so far, 3 words, has a probability of {100 * chance:.1f} %. By itself" in shown
     assert f"By itself the model would write {len(ids) - 3} more." in shown
 
 
-def test_a_text_without_an_end_stops_at_the_most_tokens(shipped):
-    model, vocabulary = shipped
-    src, word = torch.tensor([vocabulary.encode("Fire.")]), vocabulary.encode("fire")[0]
-    assert len(go_on(model, src, (word,) * (MOST_TOKENS - 1))[2]) == 1
-    assert go_on(model, src, (word,) * MOST_TOKENS)[2] == []
+def test_a_text_without_an_end_stops_at_the_most_tokens():
+    src, word = torch.tensor([VOCABULARY.encode("Fire.")]), VOCABULARY.encode("fire")[0]
+    assert len(go_on(MODEL, src, (word,) * (MOST_TOKENS - 1))[2]) == 1
+    assert go_on(MODEL, src, (word,) * MOST_TOKENS)[2] == []
 
 
-def test_the_longest_are_not_refused(shipped):
-    decoding_control(*shipped, "fire " * 72, "fire " * (MOST_TOKENS - 1))
+def test_the_longest_are_not_refused():
+    decoding_control(MODEL, VOCABULARY, "fire " * 72, "fire " * (MOST_TOKENS - 1))
 
 
-def test_two_models_of_a_readers_own_go_to_the_browser_under_two_names(shipped):
+def test_two_models_of_a_readers_own_go_to_the_browser_under_two_names():
     pairs = [newsroom_model(copying=copying) for copying in (False, True)]
     with torch.no_grad():
         for model, _ in pairs:
@@ -88,5 +78,5 @@ def test_two_models_of_a_readers_own_go_to_the_browser_under_two_names(shipped):
     live = two_summarizers(*pairs)
     assert {*live.widget.weights} == {"plain", "copying"} == {live.widget.data[role] for role in ("plain", "copying")}
     assert ON_PAGES not in live.data  # pages don't have them
-    live = two_summarizers(shipped, newsroom_model(copying=True))
+    live = two_summarizers((MODEL, VOCABULARY), newsroom_model(copying=True))
     assert live.data[ON_PAGES]["weights"] == ["newsroom", "newsroom_copying"]

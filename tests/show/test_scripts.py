@@ -19,24 +19,15 @@ from tfm_lib.show.scripts import (
 )
 
 
-@pytest.fixture
-def files(tmp_path):
+def test_files_become_one_module_or_one_script_that_keeps_all_names_but_one_to_itself(tmp_path):
     sources = {
         "a.js": "// A file.\nconst own = 1;\nfunction one() {\n  function inner() {}\n}\n",
         "b.js": "class Two {\n}\nfunction* three() {}\n",
     }
     for name, source in sources.items():
         (tmp_path / name).write_text(source)
-    return [tmp_path / name for name in sources]
-
-
-def test_a_module_exports_what_the_files_declare(files):
-    source = "\n".join(file.read_text() for file in files)
+    files, source = [tmp_path / name for name in sources], "\n".join(sources.values())
     assert module(files) == f"{source}\nexport {{ one, Two, three }};\n"
-
-
-def test_a_classic_script_keeps_all_names_but_one_to_itself(files):
-    source = "\n".join(file.read_text() for file in files)
     wrapped = f'const course = (() => {{\n"use strict";\n{source}\nreturn {{ one, Two, three }};\n}})();\n'
     assert classic_script("course", files) == wrapped
 

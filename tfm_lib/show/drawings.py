@@ -74,7 +74,7 @@ ROOM = 0.34  # inches between two sub-layers
 def _part(axes: Axes, x: float, y: float, part: str, text: str, wide: float = WIDE) -> float:
     """A named part centered at x with its bottom at y; returns its top."""
     tall = TALL + LINE * text.count("\n")
-    box(axes, x - wide / 2, y, wide, tall, MEANING[PARTS[part][0]].fill)
+    box(axes, x - wide / 2, y, wide, tall, MEANING[PARTS[part].role].fill)
     write(axes, x, y + tall / 2, text, 8.8, linespacing=1.2, zorder=4)
     return y + tall
 

@@ -5,19 +5,16 @@ from typing import Any
 import torch
 
 from tfm_lib.attention import MultiHeadAttention
-from tfm_lib.data.batches import shifted
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained import COPYING, SHIPPED, newsroom_model
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
 from tfm_lib.show.model_boxes import FILES
-from tfm_lib.show.newsdesk import desk_data, fabrications, story_tokens, token_texts
+from tfm_lib.show.newsdesk import desk_data, fabrications, greedy_with_attention, story_tokens, token_texts
 from tfm_lib.show.ribbons import ribbons
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS
 from tfm_lib.show.weights import int8_weights, weights_of
-from tfm_lib.writing.decoding import evaluating, greedy
 from tfm_lib.writing.next_token import log_softmax
-from tfm_lib.writing.tracing import record_attention
 
 RECORD = "benchmarks/start_here/broken_machine.json"
 NOBODY = (
@@ -47,7 +44,6 @@ SWITCHED = {
     "layer": ("a layer", "", "05", "The layer hands on what it was given."),
     "head": ("a head", "", "03", "It adds nothing now. Most heads are hardly missed when one goes alone; a few are."),
 }
-ATTENTIONS = {"self_attention": "self-attention", "cross_attention": "cross-attention"}
 
 
 def machine() -> Live:
@@ -92,23 +88,18 @@ def _run(story: str) -> tuple[dict[str, Any], torch.Tensor]:
     """What `headlineRun` in js/machine.js gives for the plain model, rounded; and the weights (T, S)."""
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(story)])  # (1, S)
-    tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
-    with evaluating(model), record_attention(model) as maps:
-        probs = log_softmax(model(src, shifted(tokens, model.config.start_id)))[0].exp()  # (T, V)
-    weights = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0].mean(0)  # (T, S)
+    tokens, logits, maps = greedy_with_attention(model, src, MOST_TOKENS)
+    probs, weights = log_softmax(logits).exp(), maps["cross"].mean(0)  # (T, V), (T, S)
     texts = token_texts(vocabulary, tokens[0].tolist(), [])
     steps = []
-    for row, token, looks in zip(probs, tokens[0], weights, strict=True):
+    for row, token, looks in zip(probs, tokens[0], weights.double().round(decimals=5), strict=True):
         best = row.topk(CHOICES)
+        most = best.values.double().round(decimals=5)
         step = {"best": best.indices.tolist(), "names": token_texts(vocabulary, best.indices.tolist(), [])}
-        step |= {"probs": _rounded(best.values), "p": round(row[token].item(), 5), "weights": _rounded(looks)}
+        step |= {"probs": most.tolist(), "p": round(row[token].item(), 5), "weights": looks.tolist()}
         steps.append(step | {"copied": False})
     run = {"tokens": tokens[0].tolist(), "texts": texts, "text": vocabulary.decode(tokens[0]), "steps": steps}
     return run, weights
-
-
-def _rounded(numbers: torch.Tensor) -> list[float]:
-    return [round(number, 5) for number in numbers.tolist()]
 
 
 def _parts(measured: dict[str, float]) -> list[dict[str, Any]]:
@@ -141,5 +132,5 @@ def _called(name: str) -> str:
     words = f"{stack} layer {int(layer) + 1}"
     if attention:
         head = f"head {int(attention[1]) + 1}" if len(attention) > 1 else "all heads"
-        words = f"{words}, {ATTENTIONS[attention[0]]}, {head}"
+        words = f"{words}, {attention[0].replace('_', '-')}, {head}"
     return words

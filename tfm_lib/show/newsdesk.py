@@ -11,10 +11,13 @@ from matplotlib.backends.backend_agg import RendererAgg
 from torch import Tensor
 
 from tfm_lib.data import newsroom
+from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
-from tfm_lib.show.control import sentence
+from tfm_lib.show.control import percent, sentence
 from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure
+from tfm_lib.writing.decoding import evaluating, greedy
+from tfm_lib.writing.tracing import record_attention
 
 KINDS = {
     "who": [*newsroom.PEOPLE, *newsroom.UNSEEN_PEOPLE],
@@ -24,11 +27,9 @@ KINDS = {
 }
 DIGITS = {word: str(number) for number, word in newsroom.NUMBERS.items()}
 WIDTH, MARGINS = 7.2, 0.12  # inches of a line, and that a figure keeps above and below its axes
-CHOSEN = {
-    "facecolor": MEANING["chosen"].fill,
-    "edgecolor": COLORS[0],
-    "linewidth": 1.6,
-}  # the look of a word
+CHOSEN = {"facecolor": MEANING["chosen"].fill, "edgecolor": COLORS[0], "linewidth": 1.6}  # the look of a word
+
+Text = tuple[str, Sequence[str], Sequence[dict[str, Any]]]  # a title, words and a look for each word
 
 
 @cache
@@ -63,6 +64,20 @@ def read_story(model: Transformer, vocabulary: Vocabulary, story: str, slots: Se
     return torch.tensor([ids], device=next(model.parameters()).device)
 
 
+@torch.inference_mode()
+def greedy_with_attention(model: Transformer, src: Tensor, most: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """What greedy decoding writes of src (1, S), at most so many tokens (1, T), with its logits (T, V) and attention.
+
+    The attention weights have their names in `record_attention`; "cross" are those of the last layer, (H, T, S).
+    """
+    with evaluating(model):
+        tokens = greedy(model, src, most)
+        with record_attention(model) as maps:
+            logits = model(src, shifted(tokens, model.config.start_id))[0]
+    last = f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"
+    return tokens, logits, {**maps, "cross": maps[last][0]}
+
+
 def story_tokens(text: str) -> list[str]:
     """The words and marks of a text as they stand there, one a token of a vocabulary of words."""
     return re.findall(r"[\[\].,!?;:]|[^\s\[\].,!?;:]+", text)
@@ -87,10 +102,8 @@ def quoted_list(words: Sequence[str]) -> str:
     return ", ".join(f"“{word}”" for word in words)
 
 
-def set_texts(
-    figure: Figure, *texts: tuple[str, Sequence[str], Sequence[dict[str, Any]]], room: float = 0
-) -> tuple[Axes, float]:
-    """Texts under one another, each a title, words and a look for each word, with so many inches of room under them.
+def set_texts(figure: Figure, *texts: Text, room: float = 0) -> tuple[Axes, float]:
+    """Texts under one another, with so many inches of room under them.
 
     Returns the axes, which count in inches, x from 0 to WIDTH, y from 0 down, and y under the last text.
     """
@@ -101,6 +114,17 @@ def set_texts(
     axes.axis("off")
     figure.set_size_inches(figure.get_figwidth(), MARGINS - bottom + room)
     return axes, bottom
+
+
+def set_choices(figure: Figure, title: str, names: Sequence[str], probs: Sequence[float], *texts: Text) -> None:
+    """Texts as in `set_texts`, and under them the words that may come next, with a bar for the probability of each."""
+    axes, below = set_texts(figure, *texts, room=0.49 + 0.26 * (len(names) - 1))
+    axes.text(1.5, below - 0.1, title, size=8, color=QUIET, va="center")
+    rows = [below - 0.34 - 0.26 * row for row in range(len(names))]
+    axes.barh(rows, [4.8 * p for p in probs], height=0.19, left=1.5, color=COLORS[0])
+    for y, name, p in zip(rows, names, probs, strict=True):
+        axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
+        axes.text(1.56 + 4.8 * p, y, percent(p), va="center", size=8)
 
 
 def _set_words(axes: Axes, title: str, words: Sequence[str], looks: Sequence[dict[str, Any]], top: float) -> float:

@@ -1,7 +1,7 @@
 """The Transformer on its side, small enough to open a lesson: where in it the lesson is."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
@@ -11,61 +11,55 @@ from tfm_lib.show.figure import INK, MEANING, QUIET, Figure, style
 Parts = Collection[str]
 FADED = MEANING["aside"].fill
 
-# What can be lit up: what each part is in MEANING, and the words of the caption. The last ones lie inside attention.
-PARTS = {
-    "embedding": ("embedding", "the embeddings"),
-    "positions": ("positions", "the positions, added to the embeddings of both sides"),
-    "encoder": ("encoder", "the encoder"),
-    "decoder": ("decoder", "the decoder"),
-    "self_attention": ("attention", "the encoder's self-attention"),
-    "masked_self_attention": ("attention", "the decoder's masked self-attention"),
-    "cross_attention": ("attention", "cross-attention, the only way from the source to the target"),
-    "memory": ("encoder", "the memory, the output of the last encoder layer, read by every decoder layer"),
-    "feed_forward": ("feed-forward", "the feed-forward networks"),
-    "add_norm": ("norm", "Add & Norm after every sub-layer"),
-    "linear": ("output", "the linear layer"),
-    "softmax": ("output", "the softmax over the vocabulary"),
-    "next_token": ("output", "the way back: what was written is read for the next token"),
-    "projections": ("attention", "the projections to queries, keys and values"),
-    "heads": ("attention", "the split into heads"),
-    "scores": ("attention", "the scores, a dot product of each query with each key"),
-    "mask": ("attention", "the mask, which hides keys"),
-    "weights": ("attention", "the weights, a softmax of the scores"),
-    "mixture": ("attention", "the values, mixed by the weights"),
-    "merge": ("attention", "the merge of the heads"),
-    "output_projection": ("attention", "the output projection"),
+
+class Part(NamedTuple):
+    """A part that can be lit up."""
+
+    role: str  # in MEANING
+    words: str  # of the caption
+    label: str = ""  # of its box, if it is one
+    width: float = 0.0  # of the box, in inches
+
+
+PARTS = {  # the last ones lie inside attention
+    "embedding": Part("embedding", "the embeddings", "Embed-\nding", 0.62),
+    "positions": Part("positions", "the positions, added to the embeddings of both sides", "Positions", 0.74),
+    "encoder": Part("encoder", "the encoder"),
+    "decoder": Part("decoder", "the decoder"),
+    "self_attention": Part("attention", "the encoder's self-attention", "Self-\nattention", 0.84),
+    "masked_self_attention": Part("attention", "the decoder's masked self-attention", "Masked self-\nattention", 0.84),
+    "cross_attention": Part(
+        "attention", "cross-attention, the only way from the source to the target", "Cross-\nattention", 0.68
+    ),
+    "memory": Part(
+        "encoder", "the memory, the output of the last encoder layer, read by every decoder layer", "memory", 0.72
+    ),
+    "feed_forward": Part("feed-forward", "the feed-forward networks", "Feed-\nforward", 0.64),
+    "add_norm": Part("norm", "Add & Norm after every sub-layer", "Add &\nNorm", 0.44),
+    "linear": Part("output", "the linear layer", "Linear", 0.5),
+    "softmax": Part("output", "the softmax over the vocabulary", "Softmax", 0.62),
+    "next_token": Part("output", "the way back: what was written is read for the next token"),
+    "projections": Part("attention", "the projections to queries, keys and values", "projections\nto q, k, v", 0.84),
+    "heads": Part("attention", "the split into heads", "split into\nheads", 0.72),
+    "scores": Part("attention", "the scores, a dot product of each query with each key", "scores\nq · k / √d", 0.78),
+    "mask": Part("attention", "the mask, which hides keys", "mask", 0.5),
+    "weights": Part("attention", "the weights, a softmax of the scores", "softmax:\nweights", 0.68),
+    "mixture": Part("attention", "the values, mixed by the weights", "mix of\nvalues", 0.58),
+    "merge": Part("attention", "the merge of the heads", "merge\nheads", 0.58),
+    "output_projection": Part("attention", "the output projection", "output\nprojection", 0.78),
 }
 ATTENTIONS = {"self_attention", "masked_self_attention", "cross_attention"}
 ENCODER = ("self_attention", "add_norm", "feed_forward", "add_norm")
 DECODER = ("masked_self_attention", "add_norm", "cross_attention", "add_norm", "feed_forward", "add_norm")
 INSIDE = ("projections", "heads", "scores", "mask", "weights", "mixture", "merge", "output_projection")
-BOXES = {  # what stands in the box of a part, and how wide it is, in inches
-    "embedding": ("Embed-\nding", 0.62),
-    "positions": ("Positions", 0.74),
-    "self_attention": ("Self-\nattention", 0.84),
-    "masked_self_attention": ("Masked self-\nattention", 0.84),
-    "cross_attention": ("Cross-\nattention", 0.68),
-    "memory": ("memory", 0.72),
-    "feed_forward": ("Feed-\nforward", 0.64),
-    "add_norm": ("Add &\nNorm", 0.44),
-    "linear": ("Linear", 0.5),
-    "softmax": ("Softmax", 0.62),
-    "projections": ("projections\nto q, k, v", 0.84),
-    "heads": ("split into\nheads", 0.72),
-    "scores": ("scores\nq · k / √d", 0.78),
-    "mask": ("mask", 0.5),
-    "weights": ("softmax:\nweights", 0.68),
-    "mixture": ("mix of\nvalues", 0.58),
-    "merge": ("merge\nheads", 0.58),
-    "output_projection": ("output\nprojection", 0.78),
-}
 TALL, GAP = 0.5, 0.1  # of a box, and between two of them
 PLUS, FIRST = 1.32, 1.62  # from the left: the sum with the positions, the first box of a layer
 
 
 def _part(axes: Axes, x: float, y: float, part: str, lit: Parts, tall: float = TALL, pale: bool = True) -> float:
     """A part from x on, with its middle at y: pale, in color, or with a thick frame where it is lit. Its right edge."""
-    (text, width), look = BOXES[part], MEANING[PARTS[part][0]]
+    role, _, text, width = PARTS[part]
+    look = MEANING[role]
     pale = pale and part not in lit
     box(axes, x, y - tall / 2, width, tall, FADED if pale else look.fill, look.color if part in lit else None)
     how: dict[str, Any] = {"weight": "bold", "fontsize": 7.5} if part in lit else {"fontsize": 8}
@@ -111,7 +105,7 @@ def overview(lit: Parts) -> Figure:
         raise ValueError(f"lit is {lit!r}; wanted a list of names out of {', '.join(PARTS)}")
     message = (
         "Where this lesson is in the Transformer: above, the encoder turns the source into memory; below, the decoder "
-        f"reads it and predicts each next token. In color: {'; '.join(PARTS[part][1] for part in lit)}."
+        f"reads it and predicts each next token. In color: {'; '.join(PARTS[part].words for part in lit)}."
     )
     inside = set(INSIDE) & set(lit)
     foot, belongs = 1.05 if inside else 0.0, ATTENTIONS if inside else set[str]()
@@ -123,7 +117,7 @@ def overview(lit: Parts) -> Figure:
     _part(axes, end + 0.16, above, "memory", lit, 0.3)
     color, x, into = MEANING["encoder"].color if "memory" in lit else QUIET, end + 0.52, 3.44
     arrow(axes, (x, above - 0.15), (x, middle), (into, middle), (into, below + TALL / 2), color=color)
-    half = BOXES["positions"][1] / 2
+    half = PARTS["positions"].width / 2
     _part(axes, PLUS - half, middle, "positions", lit, 0.3)
     arrow(axes, (PLUS, middle + 0.15), (PLUS, above - 0.09))
     arrow(axes, (PLUS, middle - 0.15), (PLUS, below + 0.09))

@@ -6,16 +6,24 @@ import torch
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
-from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, percent, sentence
-from tfm_lib.show.figure import COLORS, MEANING, QUIET, Figure, style
-from tfm_lib.show.newsdesk import CHOSEN, desk_data, fabrications, read_story, set_texts, story_tokens, token_texts
+from tfm_lib.show.figure import MEANING, QUIET, Figure, style
+from tfm_lib.show.newsdesk import (
+    CHOSEN,
+    desk_data,
+    fabrications,
+    greedy_with_attention,
+    read_story,
+    set_choices,
+    set_texts,
+    story_tokens,
+    token_texts,
+)
 from tfm_lib.show.weights import model_control
-from tfm_lib.writing.decoding import evaluating, greedy
+from tfm_lib.writing.decoding import evaluating
 from tfm_lib.writing.next_token import log_softmax
-from tfm_lib.writing.tracing import record_attention
 
 MOST_TOKENS = 24  # of a summary, its end included
 CHOICES = 5
@@ -35,12 +43,9 @@ def attention_control(model: Transformer, vocabulary: Vocabulary) -> Live:
     data = desk_data(model.config.max_length) | {"most": MOST_TOKENS, "place": PLACE}
     slots = vocabulary.slot_words(data["story"])
     src = read_story(model, vocabulary, data["story"], slots)  # (1, S)
-    with torch.inference_mode(), evaluating(model):
-        tokens = greedy(model, src, MOST_TOKENS)  # (1, T)
-        with record_attention(model) as maps:
-            model(src, shifted(tokens, model.config.start_id))
+    tokens, _, maps = greedy_with_attention(model, src, MOST_TOKENS)
     layer, place = model.config.num_decoder_layers, min(PLACE, tokens.shape[1] - 1)
-    weights = maps[f"decoder.layers.{layer - 1}.cross_attention"][0, :, place].mean(0).tolist()  # (S,)
+    weights = maps["cross"][:, place].mean(0).tolist()  # (S,)
     story, summary = story_tokens(data["story"]), token_texts(vocabulary, tokens[0].tolist(), slots)
     best = sorted(range(len(weights)), key=lambda s: -weights[s])[:3]
     most = ", ".join(f"“{story[s]}” ({weights[s]:.2f})" for s in best)
@@ -94,11 +99,5 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     figure = Figure(sentence("decoding", *chances, so_far, more, invented))
     looks = [WRITTEN] * length + [AHEAD] * len(rest)
     summary = "summary: filled is written, dotted is to come", texts, looks
-    axes, below = set_texts(figure, summary, room=0.49 + 0.26 * (CHOICES - 1))
-    axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")
-    rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
-    axes.barh(rows, [4.8 * value for value in values], height=0.19, left=1.5, color=COLORS[0])
-    for y, name, value in zip(rows, names, values, strict=True):
-        axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
-        axes.text(1.56 + 4.8 * value, y, percent(value), va="center", size=8)
+    set_choices(figure, f"word {length + 1}: the likeliest", names, values, summary)
     return model_control("decodingControl", data, figure, model, vocabulary)

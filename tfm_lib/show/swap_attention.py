@@ -56,8 +56,12 @@ def swap_attention(story: str = "") -> Live:
         with swapped(model, PLACE, name, size):
             texts[name] = vocabulary.decode(greedy(model, src, MOST_TOKENS)[0])
         shares[name] = next(percent(exact) for *row, exact in measured if row == [PLACE, name, size])
-    compared, ways = _compared(texts[WAY], texts["full"]), (shares[way] for way in (WAY, "full", "none", "mean"))
-    figure = Figure(sentence("swap", label, CALLED[PLACE][1], texts[WAY], compared, data["count"], *ways))
+    ways = (shares[way] for way in (WAY, "full", "none", "mean"))
+    text, full = texts[WAY], texts["full"]
+    compared = ", as with full attention"
+    if text != full:
+        compared = sentence("swap, new words", sum(new_words(text, full)), full)
+    figure = Figure(sentence("swap", label, CALLED[PLACE][1], text, compared, data["count"], *ways))
     blocks = []
     for name, text in texts.items():
         looks = [NEW if new else {} for new in new_words(text, texts["full"])]
@@ -84,10 +88,3 @@ def new_words(text: str, other: str) -> list[bool]:
     """For each word of a text whether it is new: not, or not so often, in the other."""
     words, counts = story_tokens(text), Counter(story_tokens(other))
     return [words[: place + 1].count(word) > counts[word] for place, word in enumerate(words)]
-
-
-def _compared(text: str, full: str) -> str:
-    """How a text differs from that of full attention."""
-    if text == full:
-        return ", as with full attention"
-    return sentence("swap, new words", sum(new_words(text, full)), full)

@@ -10,15 +10,12 @@ from safetensors.torch import save
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
-from tfm_lib.data.batches import shifted
 from tfm_lib.pretrained.firefox import package_files
 from tfm_lib.pretrained.translator import Translator, read_translator
 from tfm_lib.show.control import Live, control, load_record, percent, sentence
-from tfm_lib.show.figure import COLORS, QUIET, Figure, style
-from tfm_lib.show.newsdesk import CHOSEN, set_texts
+from tfm_lib.show.figure import Figure, style
+from tfm_lib.show.newsdesk import CHOSEN, greedy_with_attention, set_choices
 from tfm_lib.show.summarizer_controls import SHADES
-from tfm_lib.writing.decoding import greedy
-from tfm_lib.writing.tracing import record_attention
 
 NAME = "firefox_en_pt"  # of the model on pages, which `make site` makes of the package's files
 RECORDED = "benchmarks/translator_shown.json"  # by benchmarks/translator.py
@@ -36,21 +33,22 @@ def translator_control() -> Live:
     first: dict[str, Any] = record["recorded"][0]
     piece, looks, following = (first["words"][PLACE][name] for name in ("piece", "looks", "next"))
     best = max(range(len(looks)), key=looks.__getitem__)
-    names = [name for name, _ in following]
-    first_p, second_p = (percent(p) for _, p in following[:2])
-    values = PLACE + 1, piece, first_p, names[1], second_p, first["source"][best], f"{looks[best]:.2f}"
+    names, probs = zip(*following, strict=True)
+    values = (
+        PLACE + 1,
+        piece,
+        percent(probs[0]),
+        names[1],
+        percent(probs[1]),
+        first["source"][best],
+        f"{looks[best]:.2f}",
+    )
     figure = Figure(sentence("translator", first["translation"], *values))
     shades = [{"facecolor": SHADES(weight)} for weight in looks]
     frames = [CHOSEN if t == PLACE else {} for t in range(len(first["words"]))]
     source = "sentence: shaded by weight", first["source"], shades
     written = "translation", [word["piece"] for word in first["words"]], frames
-    axes, below = set_texts(figure, source, written, room=0.49 + 0.26 * (CHOICES - 1))
-    axes.text(1.5, below - 0.1, "most probable subwords", size=8, color=QUIET, va="center")
-    rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
-    axes.barh(rows, [4.8 * p for _, p in following], height=0.19, left=1.5, color=COLORS[0])
-    for y, name, (_, p) in zip(rows, names, following, strict=True):
-        axes.text(1.42, y, name, ha="right", va="center", parse_math=False)
-        axes.text(1.56 + 4.8 * p, y, percent(p), va="center", size=8)
+    set_choices(figure, "most probable subwords", names, probs, source, written)
     data = record | {"name": NAME, "longest": LONGEST, "choices": CHOICES, "place": PLACE}
     return control("translatorControl", data, figure, {NAME: b""}, later=True)  # no kernel sends so many bytes
 
@@ -59,15 +57,14 @@ def translation(translator: Translator, text: str) -> dict[str, Any]:
     """What `translated` of js/translator.js gives of a text, in the same form."""
     src = translator.encode([text])  # (1, S)
     model, longest = translator.shortened(src)
-    tokens = greedy(model, src, longest)  # (1, T)
-    with torch.inference_mode(), record_attention(model) as maps:
-        best = model(src, shifted(tokens, model.config.start_id))[0].softmax(-1).topk(CHOICES)  # (T, CHOICES)
-    looks = maps[f"decoder.layers.{model.config.num_decoder_layers - 1}.cross_attention"][0, 0, :, :-1]  # (T, S)
+    tokens, logits, maps = greedy_with_attention(model, src, longest)
+    best = logits.softmax(-1).topk(CHOICES)  # (T, CHOICES)
+    probs, looks = (of.double().round(decimals=4).tolist() for of in (best.values, maps["cross"][0, :, :-1]))
     words = []
     for t, token in enumerate(tokens[0].tolist()):
-        following = list(zip(_plain(translator, best.indices[t]), _rounded(best.values[t]), strict=True))
+        following = list(zip(_plain(translator, best.indices[t]), probs[t], strict=True))
         if token != model.config.eos_id:
-            words.append({"piece": _plain(translator, [token])[0], "looks": _rounded(looks[t]), "next": following})
+            words.append({"piece": _plain(translator, [token])[0], "looks": looks[t], "next": following})
     source = _plain(translator, src[0, :-1])
     return {"text": text, "translation": translator.tokenizer.decode(tokens[0]), "source": source, "words": words}
 
@@ -98,7 +95,3 @@ def page_file(name: str = "firefox/en-pt") -> bytes:
 def _plain(translator: Translator, ids: Iterable[int]) -> list[str]:
     """Subwords as they are shown, without the mark of a word's beginning unless they are no more than that."""
     return [piece or "▁" for piece in translator.tokenizer.pieces(ids)]
-
-
-def _rounded(numbers: Tensor) -> list[float]:
-    return [round(number, 4) for number in numbers.tolist()]

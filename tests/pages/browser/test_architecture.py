@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from tests.pages.browser.reader import NOT_READ, near, note, shown, type_story, words
-from tests.pages.browser.test_model import outputs_of
 from tests.show.controls import PHONE, ROOT
+from tfm_lib.data.batches import shifted
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.architecture_control import MOST_TOKENS, STORY, architecture_control
+from tfm_lib.show.architecture_control import MOST_TOKENS, STORY, architecture_control, computed
 from tfm_lib.show.model_boxes import boxes
 from tfm_lib.writing.decoding import greedy
 
@@ -32,10 +32,7 @@ def press(root, name: str) -> dict:
 def outputs_in_torch(story: str) -> dict[str, Tensor]:
     """What PyTorch's modules give while the model reads a story and its own summary, and the attention weights."""
     src = torch.tensor([VOCABULARY.encode(story)])
-    tokens = greedy(MODEL, src, MOST_TOKENS)
-    outputs = outputs_of(MODEL, src, torch.cat([torch.tensor([[MODEL.config.start_id]]), tokens[:, :-1]], dim=1))
-    weights = {name.removesuffix(".weights"): of.transpose(0, 1) for name, of in outputs.items() if "weights" in name}
-    return outputs | weights | {"softmax": outputs["output"].softmax(-1)}
+    return computed(MODEL, src, shifted(greedy(MODEL, src, MOST_TOKENS), MODEL.config.start_id))
 
 
 @pytest.mark.parametrize("story", [STORY, UNKNOWN])

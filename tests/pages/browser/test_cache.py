@@ -9,7 +9,6 @@ from tests.pages.browser.reader import drag, shown, words
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.beam_control import beam_control
 from tfm_lib.show.cache_control import MOST_TOKENS, cache_control, multiplications
 from tfm_lib.writing.decoding import DecoderCache, Writer, greedy
 
@@ -72,10 +71,3 @@ def test_each_step_shows_what_the_cache_holds_and_what_the_step_multiplies(show)
     box = root.get_by_label("bars of the multiplications").bounding_box()
     drag(root, (box["x"] + box["width"] - 9, box["y"] + 40), (box["x"] + 9, box["y"] + 40))
     assert shown(root)["step"] == 1 and slider.input_value() == "0"
-
-
-@pytest.mark.parametrize("control", [cache_control, beam_control])
-@pytest.mark.parametrize(("story", "length"), [(" ", 0), ("fire " * 73, 73)])
-def test_a_story_that_cannot_be_read_is_refused(control, story, length):
-    with pytest.raises(ValueError, match=f"story has {length} tokens; the model reads 1 to 72"):
-        control(*newsroom_model(), story)

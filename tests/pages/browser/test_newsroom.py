@@ -9,10 +9,10 @@ from torch import Tensor
 from tests.pages.browser.reader import NOT_READ, near, note, pick, shown, type_story, words
 from tests.show.controls import CONTROLS, TAMPA
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.show.newsdesk import ready_stories
+from tfm_lib.show.newsdesk import greedy_with_attention, ready_stories
 from tfm_lib.show.summarizer_controls import CHOICES, MOST_TOKENS, go_on
 from tfm_lib.writing.decoding import greedy
-from tfm_lib.writing.tracing import copied_from, record_attention
+from tfm_lib.writing.tracing import copied_from
 
 pytestmark = pytest.mark.browser
 # Names and a mark that are in no vocabulary; one of the names comes twice.
@@ -96,9 +96,7 @@ def test_the_attention_shows_the_weights_of_the_model(root, story):
     if story:
         type_story(root, story)
     src, _ = encoded(vocabulary, shown(root)["story"])
-    tokens = greedy(model, src, MOST_TOKENS)
-    with torch.no_grad(), record_attention(model) as maps:
-        model(src, torch.cat([torch.tensor([[model.config.start_id]]), tokens[:, :-1]], dim=1))
+    tokens, _, maps = greedy_with_attention(model, src, MOST_TOKENS)
     summary = vocabulary.pieces(tokens[0])
     assert shown(root)["summary"] == summary == root.locator(WORDS).all_inner_texts()
     for layer, head, place in ((1, 3, 0), (2, 8, 4), (1, "mean", len(summary) - 1), (2, 1, 2)):

@@ -7,11 +7,10 @@ from tests.pages.browser.reader import near, pick, shown, slide, type_story
 from tests.show.controls import INNS
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import newsroom_model
+from tfm_lib.show.newsdesk import greedy_with_attention
 from tfm_lib.show.replacements import REPLACEMENTS, normals, random_numbers, swapped
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.swap_attention import CALLED, LABELS, WAY, new_words, swap_attention
-from tfm_lib.writing.decoding import greedy
-from tfm_lib.writing.tracing import record_attention
 
 pytestmark = pytest.mark.browser
 NAMES = {"encoder": "encoder.layers.1.self_attention", "decoder": "decoder.layers.1.self_attention"}
@@ -22,13 +21,9 @@ def in_torch(story: str, place: str, name: str, size: int = 0, seed: int = 0) ->
     """What the model writes in torch, and the weights of a head while it does, (T, S)."""
     model, vocabulary = newsroom_model()
     src = torch.tensor([vocabulary.encode(story)])
-    with torch.inference_mode(), swapped(model, place, name, size, seed):
-        tokens = greedy(model, src, MOST_TOKENS)
-        before = torch.cat([torch.full_like(tokens[:, :1], model.config.start_id), tokens[:, :-1]], dim=1)
-        with record_attention(model) as maps:
-            model(src, before)
-    weights = maps[NAMES.get(place, "decoder.layers.1.cross_attention")][0, HEAD]
-    return vocabulary.decode(tokens[0]), weights
+    with swapped(model, place, name, size, seed):
+        tokens, _, maps = greedy_with_attention(model, src, MOST_TOKENS)
+    return vocabulary.decode(tokens[0]), maps[NAMES.get(place, "decoder.layers.1.cross_attention")][0, HEAD]
 
 
 def offers(root):
