@@ -499,12 +499,7 @@ def test_all_files_of_a_tokenizer_are_fetched_and_a_closed_model_is_called_close
 @pytest.mark.network
 @pytest.mark.parametrize(
     "name",
-    [
-        "sshleifer/distilbart-cnn-12-6",
-        "facebook/bart-large-cnn",
-        "Helsinki-NLP/opus-mt-en-de",
-        "google/pegasus-xsum",
-    ],
+    ["sshleifer/distilbart-cnn-12-6", "facebook/bart-large-cnn", "Helsinki-NLP/opus-mt-en-de", "google/pegasus-xsum"],
 )
 def test_a_published_model_writes_what_it_writes_in_transformers(name):
     ours = from_pretrained(name)
