@@ -82,6 +82,7 @@ BROKEN = {  # by the file's name: what it holds, and what is said
         ("sep=;\n", "no pairs in it"),
         ("\n\nsep=;\narticle;summary\na;b;c\n", "line 5: 3 cells, and 2 in the header"),
     ],
+    "A.JSONL": [(b"a text", "not JSON: it begins with 'a text'; each line is one whole JSON object")],
     "a.parquet": [(b"PAR1 not really", "not Parquet .*write the file again")],
     "a.txt": [(b"a text", r"no records; give a file that ends in \.jsonl, \.ndjson, \.json, \.csv, \.tsv, \.parquet")],
     "a.tsv": [('article\tsummary\n"a ""b"""\tc\n"d\te\n', "line 3: not CSV .*the row that begins there")],

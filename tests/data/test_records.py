@@ -29,7 +29,6 @@ def pairs_of(folder: Path, name: str, content: str | bytes, **options) -> list[P
 @pytest.mark.parametrize(
     ("name", "content"),
     {
-        "an ending in capitals": ("A.JSONL", LINES),
         "blank lines first": ("a.csv", "\n\r\n" + TABLE),
         "blank rows of a spreadsheet": ("a.csv", TABLE + ",\n,,\n"),
         "a blank row first": ("a.csv", ',,""\n' + TABLE),

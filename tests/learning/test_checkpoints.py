@@ -45,7 +45,7 @@ def test_a_model_without_its_run_comes_back(tmp_path):
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), more=st.binary(min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_is_refused(checkpoint, where, bit, more):
     content = checkpoint.read_bytes()
     place, altered = int(where * len(content)), checkpoint.with_name("altered")
