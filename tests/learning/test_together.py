@@ -217,9 +217,9 @@ def test_a_worker_that_is_ending_is_deaf_to_signals(together):
 # --- the command
 
 
-def path() -> Path:
+def path(data: str = "shop.jsonl") -> Path:
     """Where the run on these pairs keeps its checkpoint."""
-    return checkpoint_of(choose(None, Path("shop.jsonl")))
+    return checkpoint_of(choose(None, Path(data)))
 
 
 @pytest.fixture
