@@ -13,7 +13,7 @@ import pytest
 from tests.nbclaims import cells
 from tfm_lib.ask.flashcards import DECK, write_deck
 from tfm_lib.ask.questions import Choice, Lesson, Question, read_course, read_lesson, to_html
-from tfm_lib.commands.cli import parameters, run
+from tfm_lib.commands.cli import parameters
 
 LESSONS = Path(__file__).resolve().parents[2] / "notebooks"
 COURSE = read_course(LESSONS)
@@ -235,13 +235,6 @@ def test_importing_again_updates_instead_of_doubling(tmp_path):
     assert second["notes"][1][0] == first["notes"][0][0] == "aae31bf446b39df428c5"
     assert second["notes"][0][0] != first["notes"][0][0]
     assert (first["notes"][0][1], second["notes"][1][1]) == (["01_x", "spine"], ["01_x", "second_reading"])
-
-
-def test_the_command_writes_the_file_and_says_where(tmp_path, capsys):
-    run("flashcards", "--out", str(tmp_path / "new/deck.apkg"))
-    count = sum(len(lesson.questions) for lesson in COURSE)
-    assert capsys.readouterr().out.startswith(f"{count} cards from {len(COURSE)} lessons are in {tmp_path}")
-    assert zipfile.is_zipfile(tmp_path / "new/deck.apkg")
 
 
 def test_flashcards_are_written_where_git_does_not_look():

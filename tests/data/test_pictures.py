@@ -10,15 +10,11 @@ from torch import nn
 from benchmarks.pictures_and_text import pictures as benchmark
 from benchmarks.pictures_and_text import projected
 from tests.lessons.same_code import assert_same
+from tests.model.references import copy_attention
 from tfm_lib.data.pictures import CAPTIONS, COLORS, SEEN, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw, make_pictures
 from tfm_lib.lessons import course_file
 from tfm_lib.pretrained import pictures
-from tfm_lib.pretrained.pictures import (
-    VisionTransformer,
-    patches,
-    pictures_config,
-    pictures_model,
-)
+from tfm_lib.pretrained.pictures import VisionTransformer, patches, pictures_config, pictures_model
 
 CONFIG = pictures_config(benchmark.VOCABULARY)
 SHARED = {
@@ -99,11 +95,7 @@ def test_the_eye_is_torchvisions():
         theirs.encoder.ln.load_state_dict(ours.norm.state_dict())
         theirs.heads = nn.Identity()
         for layer, other in zip(ours.layers, theirs.encoder.layers, strict=True):
-            attention = layer.self_attention
-            parts = [attention.query_proj, attention.key_proj, attention.value_proj]
-            other.self_attention.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-            other.self_attention.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-            other.self_attention.out_proj.load_state_dict(attention.output_proj.state_dict())
+            copy_attention(layer.self_attention, other.self_attention)
             other.ln_1.load_state_dict(layer.around_self_attention.norm.state_dict())
             other.ln_2.load_state_dict(layer.around_feed_forward.norm.state_dict())
             other.mlp[0].load_state_dict(layer.feed_forward.expand.state_dict())

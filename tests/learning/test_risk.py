@@ -98,8 +98,3 @@ def test_a_run_whose_last_steps_minimize_risk_goes_on_bit_for_bit():
     assert all(ours.equal(theirs) for ours, theirs in zip(halfway.parameters(), model.parameters(), strict=True))
     usual = training.train(lively_copying(2), EXAMPLES, RECIPE, progress=False)
     assert [a == b for a, b in zip(usual.loss, history.loss, strict=True)] == 3 * [True] + 5 * [False]
-
-
-def test_no_more_steps_than_there_are_minimize_risk():
-    with pytest.raises(ValueError, match=r"risk_steps must lie in 0\.\.8, steps, got 9"):
-        replace(RECIPE, risk_steps=9)

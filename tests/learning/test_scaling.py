@@ -11,21 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_train_command import write_pairs
-from tests.learning.test_together import ROOT, torchrun
+from tests.learning.test_together import ROOT, path, torchrun
 from tests.times import HUNG
 from tfm_lib.commands.cli import given_to_make
-from tfm_lib.commands.runs import checkpoint_of
-from tfm_lib.commands.tasks import choose
 from tfm_lib.errors import BY_MAKE
 from tfm_lib.learning.checkpoints import load_checkpoint
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.DOTALL)
 SHELL = [text for language, text in BLOCKS if language == "sh"]
-
-
-def path() -> Path:
-    """Where the run on these pairs keeps its checkpoint."""
-    return checkpoint_of(choose(None, Path("pairs.jsonl")))
 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for Linux and macOS")
@@ -100,7 +93,7 @@ def test_two_nodes_train_together(environment):
     finally:
         for node in nodes:
             node.terminate()
-    state = load_checkpoint(path()).state
+    state = load_checkpoint(path("pairs.jsonl")).state
     assert state is not None and state.finished
 
 
@@ -120,5 +113,5 @@ def test_the_slurm_script_runs(environment, tmp_path):
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     slurm["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=HUNG)
-    state = load_checkpoint(path()).state
+    state = load_checkpoint(path("pairs.jsonl")).state
     assert state is not None and state.finished

@@ -31,7 +31,7 @@ from tests.learning.test_training import RECIPE, SIZES, VOCABULARY, go_on, same_
 from tests.times import HUNG
 from tfm_lib.commands.runs import checkpoint_of
 from tfm_lib.commands.tasks import choose
-from tfm_lib.learning import training, workers
+from tfm_lib.learning import launching, training, workers
 from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.copying import CopyingTransformer
@@ -217,9 +217,9 @@ def test_a_worker_that_is_ending_is_deaf_to_signals(together):
 # --- the command
 
 
-def path() -> Path:
+def path(data: str = "shop.jsonl") -> Path:
     """Where the run on these pairs keeps its checkpoint."""
-    return checkpoint_of(choose(None, Path("shop.jsonl")))
+    return checkpoint_of(choose(None, Path(data)))
 
 
 @pytest.fixture
@@ -314,4 +314,4 @@ if __name__ == "__main__":
         rank = int(os.environ["RANK"])
         Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(work(Path(sys.argv[1]), rank)))
     if rank == 0:
-        workers.run(lose)
+        launching.run(lose)

@@ -103,7 +103,7 @@ def test_a_command_ends_deaf_with_its_status_and_its_error_on_record(error, stat
     # Torchrun ends a worker while it writes, and once read half of a record.
     monkeypatch.setattr(json, "dump", lambda *arguments: dump(*arguments) if changed else pytest.fail("not deaf yet"))
     with nullcontext() if status is None else pytest.raises(SystemExit) as ended:
-        workers.run(command)
+        launching.run(command)
     assert status is None or ended.value.code == status
     assert changed == {signal.SIGTERM: signal.SIG_IGN, signal.SIGINT: signal.SIG_IGN}
     assert path.exists() == (status == 1)
@@ -137,9 +137,9 @@ def test_workers_share_the_cores_and_talk_over_the_loopback(cores, number, threa
     monkeypatch.setattr(launching.torchrun, "main", note)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.setattr(launching.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
-    workers.launch(number, ["train"])
+    launching.launch(number, ["train"])
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    workers.launch(number, ["train"])
+    launching.launch(number, ["train"])
     assert seen == [(threads, "lo0"), ("5", "lo0")], "a number that was given stays"
     assert logging.getLogger().isEnabledFor(logging.CRITICAL)
 
@@ -181,7 +181,7 @@ def test_the_cause_is_told_and_not_what_followed_from_it(
 
     monkeypatch.setattr(launching.torchrun, "main", fail)
     with pytest.raises(kind, match=message):
-        workers.launch(2, ["train", "--x"])
+        launching.launch(2, ["train", "--x"])
     assert logging.getLogger().isEnabledFor(logging.CRITICAL)
     bar_was_killed = kind is ChildProcessError and ends[0] == -9
     assert capsys.readouterr().err == "\n" * bar_was_killed, "the line of worker 0's progress bar is ended"

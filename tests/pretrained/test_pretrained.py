@@ -14,18 +14,9 @@ from types import SimpleNamespace
 import pytest
 import sentencepiece
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    BartConfig,
-    BartForConditionalGeneration,
-    BartTokenizer,
-    GenerationConfig,
-    MarianTokenizer,
-    PegasusForConditionalGeneration,
-    PegasusTokenizer,
-)
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.commands.test_train_command import write_pairs
 from tests.nbclaims import cells
@@ -164,7 +155,7 @@ def exported(tmp_path_factory) -> Path:
 def test_transformers_writes_what_ours_writes_with_the_shipped_weights(exported):
     model, vocabulary = newsroom_model()
     theirs, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(exported), AutoTokenizer.from_pretrained(exported)
-    assert type(theirs) is PegasusForConditionalGeneration
+    assert type(theirs) is transformers.PegasusForConditionalGeneration
     texts = [story.article for story in ROOM.test[:60]]
     src = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
     ours = pad_rows(vocabulary.encode_all(texts), vocabulary.pad_id)
@@ -303,8 +294,7 @@ class Trap:
 @each_family
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 def test_tokens_and_texts_are_theirs(family, tokenizers, tmp_path):
-    kind = {"bart": BartTokenizer, "marian": MarianTokenizer, "pegasus": PegasusTokenizer}[family]
-    theirs = kind.from_pretrained(tokenizers[family])
+    theirs = getattr(transformers, f"{family.title()}Tokenizer").from_pretrained(tokenizers[family])
     config = small_config(family, vocab_size(family, tokenizers[family]))
     ids = dict(pad_id=config["pad_token_id"], start_id=config["decoder_start_token_id"], eos_id=config["eos_token_id"])
     ours = read_tokenizer(tokenizers[family], ids, 0 if family == "bart" else None)
@@ -428,7 +418,7 @@ def test_a_copying_model_is_exported_without_its_head_alone(elsewhere, capsys):
     assert without_it < with_it and 98 < with_it <= 100
     folder = elsewhere / "exported/newsroom-copying-without-head"
     assert out.splitlines()[0] in (folder / "README.md").read_text()
-    assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is PegasusForConditionalGeneration
+    assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is transformers.PegasusForConditionalGeneration
 
 
 MEASURE = """
@@ -447,8 +437,8 @@ def test_a_model_of_full_size_takes_no_more_memory_than_its_file(tokenizers, tmp
     """bart-large-cnn's shape, with random weights."""
     sizes = dict(vocab_size=50264, d_model=1024, max_position_embeddings=1024, encoder_layers=12, decoder_layers=12)
     sizes |= dict(encoder_attention_heads=16, decoder_attention_heads=16, encoder_ffn_dim=4096, decoder_ffn_dim=4096)
-    theirs = BartForConditionalGeneration(BartConfig(**small_config("bart") | sizes))
-    theirs.generation_config = GenerationConfig(**small_writing("bart"))
+    theirs = transformers.BartForConditionalGeneration(transformers.BartConfig(**small_config("bart") | sizes))
+    theirs.generation_config = transformers.GenerationConfig(**small_writing("bart"))
     theirs.save_pretrained(tmp_path)
     del theirs
     shutil.copytree(tokenizers["bart"], tmp_path, dirs_exist_ok=True)
@@ -499,12 +489,7 @@ def test_all_files_of_a_tokenizer_are_fetched_and_a_closed_model_is_called_close
 @pytest.mark.network
 @pytest.mark.parametrize(
     "name",
-    [
-        "sshleifer/distilbart-cnn-12-6",
-        "facebook/bart-large-cnn",
-        "Helsinki-NLP/opus-mt-en-de",
-        "google/pegasus-xsum",
-    ],
+    ["sshleifer/distilbart-cnn-12-6", "facebook/bart-large-cnn", "Helsinki-NLP/opus-mt-en-de", "google/pegasus-xsum"],
 )
 def test_a_published_model_writes_what_it_writes_in_transformers(name):
     ours = from_pretrained(name)

@@ -5,6 +5,7 @@ import platform
 import re
 import struct
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -31,9 +32,9 @@ from tfm_lib.writing.next_token import next_token_probs
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = json.loads((ROOT / "benchmarks/translator.json").read_text(encoding="utf-8"))
 each_way = pytest.mark.parametrize("name", firefox.FILES)
-MODELS: dict[str, Translator] = {}
 
 
+@cache
 def translator(name: str) -> Translator:
     """Read once. Where the package has a wheel and is not there, the proof fails; elsewhere it is skipped."""
     try:
@@ -42,9 +43,7 @@ def translator(name: str) -> Translator:
         if (sys.platform, platform.machine()) == ("linux", "x86_64"):
             raise
         pytest.skip(f"{firefox.PACKAGE} is not installed, and has no wheel for every {sys.platform}")
-    if name not in MODELS:
-        MODELS[name] = from_pretrained(name)
-    return MODELS[name]
+    return from_pretrained(name)
 
 
 # --- what the engine translates

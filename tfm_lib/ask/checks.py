@@ -54,10 +54,8 @@ def check(name: str, answer: Any) -> None:
     title = Piece(str(called), link=called.link) if called else exercise.name
     first: Line = [Piece(f"{SIGNS[state]} ", state), title, ": ", Piece(WORDS[state], state), "."]
     tell([first, *([line] for line in verdict.reasons())], plain=state == "open")
-    try:
-        progress_file.record(progress_file.path(), exercise.name, verdict.state)
-    except OSError as error:
-        print(f"Your progress could not be kept: {error}")
+    if state != "open":  # and what was right once stays right
+        progress_file.keep(progress_file.path(), {name: state}, unless=lambda states: states.get(name) == "right")
 
 
 def assert_right(name: str, answer: Any) -> None:

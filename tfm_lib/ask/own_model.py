@@ -11,7 +11,7 @@ from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import EOS_ID
 from tfm_lib.pretrained import newsroom_model
-from tfm_lib.writing.decoding import greedy
+from tfm_lib.writing.decoding import evaluating, greedy
 
 MOST, AT_ONCE = 16, 100  # tokens of a headline; stories that are written for at once
 
@@ -29,20 +29,17 @@ def score(model: nn.Module, stories: int = 500) -> float:
     shipped, vocabulary = newsroom_model()
     test = make_newsroom(0, train=1, test=stories).test
     examples = encode_pairs([Pair(story.article, story.summary) for story in test], vocabulary, 72, MOST)
-    was_training = model.training
-    model.eval()
-    right = _right(write, examples)
-    model.train(was_training)
+    with evaluating(model):
+        right = _right(write, examples)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     shipped_right = _right(lambda src, length: greedy(shipped, src, length), examples)
     shipped_parameters = sum(parameter.numel() for parameter in shipped.parameters())
     print(f"your own model: {right / stories:6.1%} of {stories} headlines, {parameters:,} parameters")
     print(f"the shipped one:{shipped_right / stories:6.1%}, {shipped_parameters:,} parameters")
-    best = progress_file.load(file := progress_file.path(progress_file.OWN))
-    if right * best.get("of", 1) >= best.get("right", 0) * stories:
-        score = {"right": right, "of": stories, "parameters": parameters}
-        score |= {"shipped_right": shipped_right, "shipped_parameters": shipped_parameters}
-        progress_file.write(file, score)
+    score = {"right": right, "of": stories, "parameters": parameters}
+    score |= {"shipped_right": shipped_right, "shipped_parameters": shipped_parameters}
+    file = progress_file.path(progress_file.OWN)
+    progress_file.keep(file, score, unless=lambda best: best.get("right", 0) * stories > right * best.get("of", 1))
     return right / stories
 
 

@@ -38,16 +38,10 @@ def load(file: Path | None) -> dict[str, Any]:
     return {}
 
 
-def write(file: Path | None, values: dict[str, Any]) -> None:
-    """Keep these values in place of what the file held. Where it cannot be written, that is said, and nothing fails."""
+def keep(file: Path | None, values: dict[str, Any], unless: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
+    """Add these values to a file, unless what it holds is such. Where that fails, it is said, and nothing raised."""
     try:
-        if file is not None:
-            write_whole(file, (json.dumps(values, indent=1, sort_keys=True) + "\n").encode())
+        if file is not None and not unless(held := load(file)):
+            write_whole(file, (json.dumps(held | values, indent=1, sort_keys=True) + "\n").encode())
     except OSError as error:
         print(f"Your progress could not be kept: {error}")
-
-
-def record(file: Path | None, name: str, state: str) -> None:
-    """Keep what came of an exercise. One that was right once stays right."""
-    if state != "open" and (states := load(file)).get(name) not in ("right", state):
-        write(file, states | {name: state})

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:  # loads only where a question is shown
-    from mistune import BaseRenderer
+from typing import NamedTuple
 
 FORM = re.compile(
     r"\*\*(?P<question>[^\n]+)\*\*\s*"
@@ -157,16 +154,10 @@ def _read_question(lesson: str, kind: str, source: str) -> Question:
 
 @cache
 def _renderer(formula: Formula) -> Callable[[str], object]:
-    import mistune
-
-    def inline_math(renderer: "BaseRenderer", text: str) -> str:
-        return formula(text, False)
-
-    def block_math(renderer: "BaseRenderer", text: str) -> str:
-        return f"<p>{formula(text, True)}</p>"
+    import mistune  # here, since it loads only where a question is shown
 
     html = mistune.HTMLRenderer()
     markdown = mistune.create_markdown(renderer=html, plugins=["math", "table"])
-    html.register("inline_math", inline_math)
-    html.register("block_math", block_math)
+    html.register("inline_math", lambda renderer, text: formula(text, False))
+    html.register("block_math", lambda renderer, text: f"<p>{formula(text, True)}</p>")
     return markdown

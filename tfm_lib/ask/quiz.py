@@ -95,13 +95,7 @@ def _keep(widget: Control) -> None:
     except OSError as error:
         print(f"Your answers could not be read, so all questions are asked anew: {error}")
 
-    def keep(change: Mapping[str, Any]) -> None:
-        try:
-            progress_file.write(file, progress_file.load(file) | {name: change["new"]})
-        except OSError as error:
-            print(f"Your answers could not be kept: {error}")
-
-    widget.observe(keep, "answers")
+    widget.observe(lambda change: progress_file.keep(file, {name: change["new"]}), "answers")
 
 
 def _onward(name: str) -> str:

@@ -73,9 +73,9 @@ def _together(run: Callable[[], None], number: int, path: Path, resume: bool) ->
         if number == 1 and not works_together():
             run()
         else:
-            from tfm_lib.learning import workers
+            from tfm_lib.learning import launching
 
-            workers.run(run) if works_together() else workers.launch(number, sys.argv[1:])
+            launching.run(run) if works_together() else launching.launch(number, sys.argv[1:])
     except (KeyboardInterrupt, ChildProcessError) as end:
         if not path.exists() or (path.stat().st_mtime < began and not resume):
             raise

@@ -88,9 +88,8 @@ class SentencePieceVocabulary(PretrainedVocabulary):
 
         super().__init__(ids, before=[], after=[ids["eos_id"]])
         # As in transformers, what no piece stands for is left out, and so are the tokens of Pegasus' pre-training.
-        self._silent |= {i for piece, i in table.items() if re.fullmatch(r"<(unk|mask)_\d+>", piece)} | {
-            self.unknown_id
-        }
+        self._silent |= {i for piece, i in table.items() if re.fullmatch(r"<(unk|mask)_\d+>", piece)}
+        self._silent.add(self.unknown_id)
         self._models, self._table = (source, target), dict(table)
         self.two_sided = source != target  # Marian's, and not Pegasus'
         self._source, self._target = (SentencePieceProcessor(model_proto=model) for model in self._models)

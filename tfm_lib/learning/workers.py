@@ -19,10 +19,8 @@ from tfm_lib.data.batches import Batch, Examples
 from tfm_lib.errors import CourseError
 from tfm_lib.learning import training
 from tfm_lib.learning.checkpoints import History, State
-from tfm_lib.learning.launching import STOPS, launch, run
+from tfm_lib.learning.launching import STOPS
 from tfm_lib.learning.recipes import Recipe
-
-__all__ = ["find_device", "is_first", "joined", "launch", "run", "steps_within", "train", "worker_share"]
 
 
 def is_first() -> bool:

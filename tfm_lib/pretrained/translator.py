@@ -115,8 +115,6 @@ def read_translator(name: str) -> Translator:
     processor = SentencePieceProcessor(model_proto=pieces)
     table = {processor.id_to_piece(i): i for i in range(len(processor))}
     ids = {"pad_id": config.pad_id, "start_id": config.start_id, "eos_id": config.eos_id, "unknown_id": table["<unk>"]}
-    tokenizer, writing = (
-        SentencePieceVocabulary(pieces, pieces, table, ids),
-        Generation(max_new_tokens=config.max_length),
-    )
+    tokenizer = SentencePieceVocabulary(pieces, pieces, table, ids)
+    writing = Generation(max_new_tokens=config.max_length)
     return Translator(name, build(items, config, name), tokenizer, writing, Shortlist(shortlist, len(table), name))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from tfm_lib.data.batches import Examples, pad_rows, shifted
@@ -18,7 +18,7 @@ from tfm_lib.writing.next_token import NO_RULES, Rules, log_softmax, next_token_
 
 
 @contextmanager
-def evaluating(model: Transformer) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """The model as in eval(), without dropout; afterwards each of its modules has the mode that it had."""
     in_training = [module for module in model.modules() if module.training]
     for module in in_training:

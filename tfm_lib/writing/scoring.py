@@ -76,13 +76,13 @@ def choose_k(dev: Sequence[Pair], tokenizer: Tokenizer | None = None) -> int:
     return max(range(1, longest + 1), key=lambda k: fmean(rouge_l[min(k, len(rouge_l) - 1)] for rouge_l in results))
 
 
-def nearest_summaries(train: Sequence[Pair], articles: Sequence[str], tokenizer: Tokenizer = ENGLISH) -> list[str]:
+def nearest_summaries(train: Sequence[Pair], articles: Sequence[str]) -> list[str]:
     """For each article, the summary of the training article that is nearest: TF-IDF, cosine, of equals the first.
 
     Weights are (1 + ln count) * ln(training articles / those with the word). Source: Manning et al. 2008,
     "Introduction to Information Retrieval", sections 6.2 to 6.4.
     """
-    return list(map(_nearest(train, tokenizer), articles))
+    return list(map(_nearest(train, ENGLISH), articles))
 
 
 def _nearest(train: Sequence[Pair], tokenizer: Tokenizer) -> Callable[[str], str]:
