@@ -16,7 +16,7 @@ from tests.lessons.rules import CELL_METADATA, VERSIONS
 from tests.nbclaims import environment
 from tests.nbclaims.cells import METADATA, code_cells, tags, where
 from tests.nbclaims.outputs import clean, difference
-from tests.nbclaims.values import Evaluate, ask, beside_code
+from tests.nbclaims.values import Evaluate, ask, with_neighbors
 from tests.times import HUNG
 
 
@@ -45,7 +45,7 @@ def execute(
     with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL, env=env):
         for place, cell in enumerate(fresh.cells):
             if cell.cell_type == "markdown" and read_prose:
-                read_prose(cell, beside_code(lambda expressions: ask(client.kc, expressions, HUNG), book, place))
+                read_prose(cell, with_neighbors(lambda expressions: ask(client.kc, expressions, HUNG), book, place))
             try:
                 client.execute_cell(cell, place, execution_count=client.code_cells_executed + 1)
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:

@@ -89,12 +89,12 @@ def count(texts: Iterable[str]) -> Count:
     read = []
     for text in texts:
         for sentence in sentences(LEAD.sub("", CARD.sub("", text))):
-            said = sentence.source
-            if re.search("[a-z]", sentence.masked) and not said.lstrip().startswith("|") and not EXCUSED.search(said):
+            prose = sentence.source
+            if re.search("[a-z]", sentence.masked) and not prose.lstrip().startswith("|") and not EXCUSED.search(prose):
                 for pattern, left in READ:
-                    said = pattern.sub(left, said.strip())
-                read.append(" ".join(said.split()).strip('()“”" '))
-    return Count(read, {habit: [said for said in read if habit.pattern.fullmatch(said)] for habit in HABITS})
+                    prose = pattern.sub(left, prose.strip())
+                read.append(" ".join(prose.split()).strip('()“”" '))
+    return Count(read, {habit: [one for one in read if habit.pattern.fullmatch(one)] for habit in HABITS})
 
 
 def count_lesson(book: NotebookNode) -> Count:

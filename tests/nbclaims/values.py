@@ -65,7 +65,7 @@ def ask(client: Any, expressions: list[str], timeout: float, code: str = "") -> 
     ]
 
 
-def beside_code(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
+def with_neighbors(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
     """Evaluates in a Markdown cell, where claims know the code of its neighbors as `cell_above` and `cell_below`."""
     above = next((cell.source for cell in reversed(book.cells[:place]) if cell.cell_type == "code"), "")
     below = next((cell.source for cell in book.cells[place:] if cell.cell_type == "code"), "")

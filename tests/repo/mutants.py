@@ -78,7 +78,7 @@ def mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module."""
     tree = parsed(module)
     for node, put in _executed(tree):
-        for other in _others(node):
+        for other in _mutations(node):
             put(other)
             was, becomes = (ast.unparse(part).splitlines()[0] for part in (node, other))
             yield Mutant(module, node.lineno, f"{was}  ->  {becomes}", ast.unparse(tree))
@@ -101,7 +101,7 @@ def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], No
             yield from _executed(node)
 
 
-def _others(node: ast.AST) -> Iterator[ast.AST]:
+def _mutations(node: ast.AST) -> Iterator[ast.AST]:
     """What may stand in the place of a node."""
 
     def changed(**fields: object) -> ast.AST:

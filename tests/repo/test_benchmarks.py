@@ -45,11 +45,11 @@ BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 @pytest.fixture(scope="module")
 def results():
     """Everything once, of few tokens and few stories."""
-    whole = speed.beam
+    beam = speed.beam
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(speed, "NEW_TOKENS", 8)
-        patch.setattr(speed, "beam", lambda shape, rows, length, rounds: whole(shape, rows, length // 8, rounds))
+        patch.setattr(speed, "beam", lambda shape, rows, length, rounds: beam(shape, rows, length // 8, rounds))
         patch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=100, dev=10, test=10))
         return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
@@ -207,11 +207,11 @@ def test_the_readme_says_how_long_it_takes_to_learn():
         )
         leads = [lead for scores in tested for lead in scores["leads"].values()]
         assert all(low > 0 for _, low, _ in leads), "every seed, beyond its interval"
-        own, beams = (
+        scored, beams = (
             f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
             for row in ("model", "model, 4 beams")
         )
-        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in README
+        assert words.format(scored, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in README
     for run in record_of("newsroom")["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "A model learns the small stories in about a minute." in README

@@ -53,9 +53,9 @@ def test_every_way_to_import_is_seen(tmp_path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_a_module_imports_what_stands_before_it_and_what_judges_exercises_nothing_of_the_package(path):
-    own, files = path.relative_to(PACKAGE).parts[0].removesuffix(".py"), ROOMS["model"]
-    assert {name for name in imports(path) if PLACES[name] > PLACES[own]} == set()
-    assert own not in files or imports(path) <= set(files[: files.index(own)])
+    room, files = path.relative_to(PACKAGE).parts[0].removesuffix(".py"), ROOMS["model"]
+    assert {name for name in imports(path) if PLACES[name] > PLACES[room]} == set()
+    assert room not in files or imports(path) <= set(files[: files.index(room)])
     assert path.parent.name != "ask" or path.stem not in ENGINE or imports(path) <= {"ask", "files"}
 
 
