@@ -7,12 +7,10 @@ readers judge the rest. A sentence that is right as it is says why: `Guess.<!-- 
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tests import ROOT
 from tests.nbclaims.cells import markdown_cells, tags
 from tests.nbclaims.prose import sentences
 
@@ -116,9 +114,3 @@ def findings(counted: Count) -> Iterator[str]:
         yield f"a sentence has {counted.mean:.1f} words in the mean; wanted {MEAN[0]} to {MEAN[1]}"
     if len(counted.long) > MOST_LONG * len(counted.read):
         yield f"{len(counted.long)} of its {len(counted.read)} sentences have more than {LONG} words: {counted.long}"
-
-
-def plain_findings(lesson: Path, book: NotebookNode) -> Iterator[str]:
-    """The same for a lesson of the course, and nothing for any other notebook."""
-    if lesson.resolve().parent == ROOT / "notebooks":
-        yield from findings(count_lesson(book))

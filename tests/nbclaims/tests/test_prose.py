@@ -102,7 +102,7 @@ def test_sound_prose_passes(prose):
         ("It is 6<!-- arithmetic: v == 6 -->.", "is no arithmetic"),
         ("It is 0.5<!-- claim (bound): v < 0.5 -->.", "with `(bound: REASON)` or `(range: LOW..HIGH)`"),
         ("Text\n<!-- claim: v == 1 --> more", "a claim begins the line"),
-        ("It is one <!-- claim: v == 1 -->, and more", "the space before a comment shows before a mark"),
+        ("It is one <!-- claim: v == 1 -->, and more", "a reader sees a space before a mark in 'It is one , and more'"),
         ("| a <!-- claim: v | w --> |", "in a table holds a `|`"),
         ("Text <!-- claim: v == '-->' --> more", "`-->` stands outside a comment"),
         ("Text<!-- claims: v == 1 -->.", "is neither `<!-- claim: EXPRESSION -->`"),
