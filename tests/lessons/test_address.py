@@ -133,20 +133,21 @@ def test_the_first_cell_is_short_and_does_nothing_where_the_course_is(published,
 
 
 @pytest.mark.parametrize(
-    "file", [WHEEL, "tfm_lib-1.0.0-py3-none-any (1).whl", f"drive/MyDrive/{WHEEL}", f"drive/Shareddrives/a/b/{WHEEL}"]
+    ("file", "names"),
+    [
+        (WHEEL, {}),
+        ("tfm_lib-1.0.0-py3-none-any (1).whl", {}),
+        (f"drive/MyDrive/{WHEEL}", {}),
+        (f"drive/Shareddrives/a/b/{WHEEL}", {}),
+        (f"lessons/{WHEEL}", {"__vsc_ipynb_file__": "lessons/00_start_here.ipynb"}),  # whose kernel runs elsewhere
+    ],
 )
-def test_the_first_cell_installs_the_wheel_that_is_uploaded_or_on_drive(place, file, capsys):
+def test_the_first_cell_installs_the_wheel_that_is_beside_the_notebook_or_on_drive(place, file, names, capsys):
     place.put(WHEEL.replace("1.0.0", "0.9"), complete=False)
     wheel = place.put(file)
-    assert place.run() is None
+    assert place.run(**names) is None
     assert place.ran == [([sys.executable, "-", wheel], "the installation")]
     assert capsys.readouterr().out == "Installed.\n"
-
-
-def test_beside_a_notebook_of_vs_code_whose_kernel_runs_elsewhere(place):
-    wheel = place.put(f"lessons/{WHEEL}")
-    assert place.run(__vsc_ipynb_file__="lessons/00_start_here.ipynb") is None
-    assert place.ran[0][0][-1] == wheel
 
 
 @pytest.mark.parametrize(("published", "pages"), [("", "make site"), (GITHUB, PAGES)])

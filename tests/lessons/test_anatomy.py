@@ -4,7 +4,7 @@ import pytest
 
 from tests.lessons import anatomy
 from tests.lessons.faults import append, cell_with, change
-from tests.nbclaims.cells import code, markdown, notebook
+from tests.nbclaims.cells import code, markdown, notebook, printed
 
 TITLE = (
     "# 03 · Heads\n\nAfter this lesson you split.\n\n*Reading: {} minutes. Exercises: 9 minutes. You need lesson 02.*"
@@ -14,7 +14,7 @@ COSTS = "## Deeper: what it costs\n\n*For many; it deepens [section 2](#2-parts)
 
 def printing(text: str):
     cell = code("print(x)")
-    cell.outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
+    cell.outputs = printed(text)
     return cell
 
 
@@ -135,7 +135,7 @@ DEEPER = "headings '## Deeper: ...' have the tag `deeper`"
         (change("## Deeper: what", source=COSTS.replace("](#2-parts)", "]")), "has no link to the section that it dee"),
         (change("## 2", source="## 2 Parts"), "'2 Parts' has no link to what deepens it: [...](#deeper-what-it-costs)"),
         (change("import torch", source=f"x = '{84 * 'a'}'"), "its code has 90 columns, at most 88"),
-        (change("print", outputs=printing(89 * "a").outputs), "what it prints has 89 columns, at most 88"),
+        (change("print", outputs=printed(89 * "a")), "what it prints has 89 columns, at most 88"),
     ],
 )
 def test_a_planted_fault_is_the_one_finding(plant, message):

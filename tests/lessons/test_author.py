@@ -3,16 +3,11 @@
 from copy import deepcopy
 
 import pytest
-from nbformat.v4 import new_output
 
 from tests import ROOT
 from tests.lessons import author, execution, lists, roundings
 from tests.nbclaims import environment
-from tests.nbclaims.cells import code, code_cells, markdown, notebook, read, write
-
-
-def printed(text: str) -> list:
-    return [new_output("stream", text=text)]
+from tests.nbclaims.cells import code, code_cells, markdown, notebook, printed, read, write
 
 
 def executed(*outputs: list):

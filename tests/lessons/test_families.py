@@ -25,12 +25,6 @@ SMALL["initializer_range"] = 0.3
 TINY = {"embed_scale": 1.0, "positions": "learned", "activation": "gelu", "dropout": 0.0, "num_decoder_layers": 1}
 
 
-@pytest.mark.parametrize("length", [1, 2, 7])
-def test_the_ends_of_the_knob_are_gpt_and_bert(length):
-    none, all_ = (LESSON.prefix_mask(length, torch.tensor([prefix]))[0, 0] for prefix in (0, length))
-    assert none.equal(torch.ones(length, length, dtype=torch.bool).tril()) and all_.all()
-
-
 PARTS = {
     "around_self_attention.norm": ("attention.output.LayerNorm", "ln_1"),
     "around_feed_forward.norm": ("output.LayerNorm", "ln_2"),

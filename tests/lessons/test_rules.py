@@ -14,16 +14,12 @@ from tests.lessons import folds, plugin, references, stamp
 from tests.lessons.address import repository
 from tests.lessons.faults import append, cell_with, change
 from tests.nbclaims import environment
-from tests.nbclaims.cells import code, code_cells, markdown, notebook, write
+from tests.nbclaims.cells import code, code_cells, markdown, notebook, printed, write
 from tests.nbclaims.lint import lint
 
 PATH = Path("lesson.ipynb")
 FIGURE = "Figure('One red pixel.')"
 TEXT = "Their mean is 64.0<!-- claim: sum(scores) / len(scores) == 64 -->."
-
-
-def printed(text: str) -> list:
-    return [new_output("stream", text=text)]
 
 
 def figure(metadata: dict | None = None, text: str = "One red pixel.") -> list:

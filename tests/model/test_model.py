@@ -141,18 +141,6 @@ def test_dropout_sits_on_embeddings_behind_their_norm():
     assert torch.allclose(full.mean(-1), torch.zeros(4, 9), atol=1e-5) and full.std().item() == pytest.approx(1, 0.01)
 
 
-def test_options_of_real_checkpoints():
-    bart = small(positions="learned", position_offset=2, embed_scale=1.0, embed_norm=True, activation="gelu",
-                 logits_bias=True, pad_id=1, start_id=2, eos_id=2, num_decoder_layers=1)  # fmt: skip
-    assert bart.encoder.embedding.positions.table.shape == (514, 16)
-    assert bart.encoder.embedding.positions.table is not bart.decoder.embedding.positions.table
-    assert bart.output.bias.shape == (30,) and (bart.output.bias == 0).all()
-    assert isinstance(bart.encoder.embedding.norm, torch.nn.LayerNorm)
-    marian = small(interleaved=False, activation="silu", start_id=0, pad_id=0)
-    table = marian.encoder.embedding.positions.table
-    assert torch.allclose(table[1, 0], torch.tensor(1.0).sin()) and torch.allclose(table[1, 8], torch.tensor(1.0).cos())
-
-
 def test_the_configuration_is_the_papers_and_frozen():
     config = TransformerConfig(vocab_size=37000)
     assert asdict(config) == dict(

@@ -28,7 +28,13 @@ CPU_SECONDS = 60  # for one test file; a change that hangs it is noticed
 # Each taught module, and the test files that hold it, in the order in which they run.
 TESTS = {
     "masks": ["model/test_masks", "model/test_attention", "model/test_model"],
-    "attention": ["model/test_attention", "model/test_layers", "writing/test_decoding", "model/test_variants"],
+    "attention": [
+        "model/test_attention",
+        "model/test_model",
+        "writing/test_decoding",
+        "model/test_variants",
+        "model/test_d2l",
+    ],
     "positions": ["model/test_positions", "model/test_model", "model/test_variants"],
     "layers": ["model/test_layers", "model/test_model", "model/test_variants"],
     "model": ["model/test_model", "writing/test_decoding", "pretrained/test_generate", "model/test_variants"],

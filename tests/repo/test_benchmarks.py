@@ -77,11 +77,6 @@ def test_memory_of_attention_is_counted(results):
     assert report.growth(results["attention"], "the formula", "bytes") == pytest.approx(2, abs=0.1)
 
 
-def test_a_growth_is_found():
-    rows = {n: {"x": {"bytes": 3 * n**1.5}} for n in (128, 512, 4096)}
-    assert report.growth(rows, "x", "bytes") == pytest.approx(1.5)
-
-
 @pytest.mark.parametrize("name", speed.installed())
 def test_a_peer_learns(name):
     """Its loss falls: it trains on the targets that it is given."""
