@@ -110,9 +110,7 @@ def _walk(node: ast.AST, loops: list[ast.comprehension]) -> Iterator[Reading]:
 
 
 def _compared(chain: ast.Compare) -> Iterator[Reading]:
-    parts = list(comparisons(chain))
-    above_zero = any((constant(left) or 0) > 0 for left, _, exact in parts if not exact)
-    for left, right, exact in parts:
+    for left, right, exact in comparisons(chain):
         low, high = constant(left), constant(right)
         if (low is not None and high is not None) or (exact and {0, 1} & {low, high}):
             continue  # the latter are "none", "never", "the same", "all of it"
@@ -121,7 +119,7 @@ def _compared(chain: ast.Compare) -> Iterator[Reading]:
         elif high is not None and not exact and (centered := _distance(left)) is not None:
             yield Reading(ast.unparse(centered), True)
         elif high is not None:
-            yield Reading(ast.unparse(left), exact or above_zero or high > ROUNDING, exact)
+            yield Reading(ast.unparse(left), exact or high > ROUNDING, exact)
         elif (ratio := _ratio(left, right)) is not None:
             yield Reading(ratio, not exact)
         else:
