@@ -43,8 +43,8 @@ class Sections(IndexBuilder):
             name, heading = f"{docname}#{section['ids'][0]}", section.next_node(nodes.title).astext()
             if heading.startswith("The same questions") or (docname.endswith(ENDING) and heading == title):
                 continue  # a page with scripts hides them behind the quiz; or a title alone
-            said = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
-            self.beginnings[name] = shorten(said, LONGEST, placeholder=" …")
+            beginning = " ".join(one.astext() for one in section.children if isinstance(one, nodes.paragraph))
+            self.beginnings[name] = shorten(beginning, LONGEST, placeholder=" …")
             super().feed(
                 name,
                 filename,

@@ -119,8 +119,8 @@ def first_look(cells: list[NotebookNode]) -> None:
         if "text/html" in output.get("data", {}):
             html = output.data["text/html"]
             output.data["text/html"] = html.replace(f'id="{found.id}"', f'id="{look.id}"')
-    said = f"*A first look, from the section “{heading.removeprefix('## ')}”:*"
-    cells[place:place] = [new_markdown_cell(said), look]
+    caption = f"*A first look, from the section “{heading.removeprefix('## ')}”:*"
+    cells[place:place] = [new_markdown_cell(caption), look]
 
 
 def prepare(cell: NotebookNode) -> None:

@@ -47,12 +47,12 @@ class TwoPages(StandaloneHTMLBuilder):
         env.tocs[second] = deepcopy(env.tocs[name])
         for reference in env.tocs[second].findall(nodes.reference):
             reference["refuri"] = second
-        entries, others = (toc[0][-1] for toc in (env.tocs[name], env.tocs[second]))
+        entries, moved = (toc[0][-1] for toc in (env.tocs[name], env.tocs[second]))
         place = next(
             n for n, entry in enumerate(entries) if entry.next_node(nodes.reference)["anchorname"] == f"#{AFTER}"
         )
         last, later = entries[place], entries[place + 1 :]
-        entries[:], others[:] = entries[: place + 1], others[place + 1 :]
+        entries[:], moved[:] = entries[: place + 1], moved[place + 1 :]
         for entry in later:
             del entry[1:]  # two levels are enough
             reference = entry.next_node(nodes.reference)
@@ -68,35 +68,35 @@ class TwoPages(StandaloneHTMLBuilder):
         top = doctree.next_node(nodes.section)
         title = nodes.title("", self.env.titles[name + ENDING].astext())
         back = nodes.reference("", self.env.titles[name].astext(), refid=top["ids"][0], internal=True)
-        said = nodes.paragraph(
+        lead = nodes.paragraph(
             "",
             "",
             nodes.Text("These sections deepen those of "),
             back,
             nodes.Text(". They can be read in any order, and no later lesson needs them."),
         )
-        for page, children in ((name, first), (name + ENDING, [title, said, *second])):
-            whole, section = doctree.copy(), top.copy()
-            section.children, whole.children = [], []
+        for page, children in ((name, first), (name + ENDING, [title, lead, *second])):
+            document, section = doctree.copy(), top.copy()
+            section.children, document.children = [], []
             section.extend(children)
-            whole += section
-            yield page, self._lead(page, whole)
+            document += section
+            yield page, self._lead(page, document)
 
     def _lead(self, page: str, doctree: nodes.document) -> nodes.document:
         """Changes the links to sections that have moved, and of these to the sections that have not."""
         here = self.get_target_uri(page)
         documents = {self.get_target_uri(name): name for name in self.moved}
-        own = page.removesuffix(ENDING) if page.endswith(ENDING) else page
+        lesson = page.removesuffix(ENDING) if page.endswith(ENDING) else page
         for reference in doctree.findall(nodes.reference):
             address, _, place = reference.get("refuri", f"#{reference.get('refid', '')}").partition("#")
-            name = documents.get(normpath(join(dirname(here), unquote(address)))) if address else own
+            name = documents.get(normpath(join(dirname(here), unquote(address)))) if address else lesson
             if name not in self.moved or not place:
                 continue
             target = name + ENDING if place in self.moved[name] else name
             if address or target != page:
                 reference.attributes.pop("refid", None)
-                there = "" if target == page else relpath(self.get_target_uri(target), dirname(here) or ".")
-                reference["refuri"] = f"{there}#{place}"
+                folder = "" if target == page else relpath(self.get_target_uri(target), dirname(here) or ".")
+                reference["refuri"] = f"{folder}#{place}"
         return doctree
 
     def write_doc_serialized(self, docname: str, doctree: nodes.document) -> None:

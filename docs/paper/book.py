@@ -28,7 +28,7 @@ def titled(words: str) -> str:
     return f"`#titled({json.dumps(words, ensure_ascii=False)})`{{=typst}}"
 
 
-def told(name: str, text: str) -> list[str]:
+def printed_fold(name: str, text: str) -> list[str]:
     """A folded part, unfolded: its name goes before its first words, or above code."""
     return [titled(name), text] if text.startswith("```") else [f"**{name}.** {text}"]
 
@@ -51,7 +51,7 @@ class Chapter:
             number = f"{len(self.answers) + 1}."
             self.answers.append(indent(folds[0][1], "    ").replace("    ", f"{number:4}", 1))
             return [indent(text, "    ").replace("    ", f"{number:4}", 1)]
-        parts = [part for fold in folds for part in told(*fold)]
+        parts = [part for fold in folds for part in printed_fold(*fold)]
         if "solution" not in tags(cell):
             return [text, *parts]
         exercise = next(line for line in reversed("\n".join(self.text).splitlines()) if line.startswith("### Exercise"))

@@ -49,8 +49,8 @@ def plain(text: str) -> str:
 
 def slide(title: str, body: str, kind: str = "", notes: str = "") -> str:
     """A slide in Markdown; its notes are for who speaks."""
-    said = f"\n\n::: notes\n{notes}\n:::" if notes else ""
-    return f"## {title} {{.{kind or 'text'}}}\n\n{body}{said}"
+    speech = f"\n\n::: notes\n{notes}\n:::" if notes else ""
+    return f"## {title} {{.{kind or 'text'}}}\n\n{body}{speech}"
 
 
 def sized(pixels: float, body: str) -> str:
@@ -86,8 +86,8 @@ class Deck:
             if title[0].isdigit():
                 self.teach(title, text, cells)
             elif title == "In practice":
-                told = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-                if mistakes := MISTAKE.findall(LINK.sub(r"\1", told)):
+                prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+                if mistakes := MISTAKE.findall(LINK.sub(r"\1", prose)):
                     body = "\n".join(f"{number}. {words}" for number, words in enumerate(mistakes, 1))
                     self.slides.append(slide("In practice: mistakes that raise no error", body))
             elif title == "Recap":
@@ -155,8 +155,8 @@ def short(cells: list[NotebookNode]) -> list[NotebookNode]:
     """The cells of a section that a slide can show: those to guess and one more, a definition if there is one."""
     fits = [cell for cell in cells if code(cell) and size(cell) >= SMALLEST and not pictures(cell)]
     guessed = [cell for cell in fits if "guess" in tags(cell)]
-    others = sorted((cell for cell in fits if cell not in guessed), key=lambda cell: "def " not in cell.source)
-    return guessed + others[:1]
+    rest = sorted((cell for cell in fits if cell not in guessed), key=lambda cell: "def " not in cell.source)
+    return guessed + rest[:1]
 
 
 def listing(cell: NotebookNode) -> str:

@@ -12,12 +12,10 @@
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tests import ROOT
 from tests.nbclaims.cells import tags
 from tests.pages.links import slug
 
@@ -51,16 +49,8 @@ class Section(NamedTuple):
 
 def anatomy_findings(book: NotebookNode) -> Iterator[str]:
     """How a lesson differs from the form above."""
-    for check in (outline_findings, size_findings, practice_findings, minute_findings, deeper_findings, width_findings):
+    for check in (outline_findings, size_findings, minute_findings, deeper_findings, width_findings):
         yield from check(book)
-
-
-def of_course(lesson: Path, book: NotebookNode) -> Iterator[str]:
-    """The same for a lesson of the course, and nothing for any other notebook."""
-    if lesson.resolve().parent == ROOT / "notebooks":
-        yield from anatomy_findings(book)
-        if not any(part.title == PRACTICE for part in sections(book)):
-            yield f"it has no section {PRACTICE!r}"
 
 
 def sections(book: NotebookNode) -> list[Section]:
@@ -113,7 +103,7 @@ def outline_findings(book: NotebookNode) -> Iterator[str]:
     deeper = [title for title in titles if title.startswith(DEEPER)]
     with_exercises = [section for section in found if any("exercise" in tags(cell) for cell in section.cells)]
     asked = [section for section in found if any("question" in tags(cell) for cell in section.cells)]
-    wanted = [*numbered, *[PRACTICE] * (PRACTICE in titles), *(AFTER if with_exercises else AFTER[1:])]
+    wanted = [*numbered, PRACTICE, *(AFTER if with_exercises else AFTER[1:])]
     if deeper:
         wanted += ["Second reading", *deeper, *["Questions of the second reading"] * (len(asked) > 1)]
     if titles != wanted:
@@ -128,22 +118,19 @@ def outline_findings(book: NotebookNode) -> Iterator[str]:
 
 
 def size_findings(book: NotebookNode) -> Iterator[str]:
-    """What one evening holds."""
+    """What one evening holds; what one needs at work stays short, too."""
     cells = spine(book)
+    practice = [cell for section in sections(book) if section.title == PRACTICE for cell in section.cells]
     agreements = sum("largest difference" in shown(cell) for cell in cells)
-    sizes = ((words(cells), MOST_WORDS, "words"), (len(cells), MOST_CELLS, "cells"))
-    for count, most, what in (*sizes, (agreements, MOST_AGREEMENTS, "printed agreements")):
+    for part, count, most, what in (
+        ("spine", words(cells), MOST_WORDS, "words"),
+        ("spine", len(cells), MOST_CELLS, "cells"),
+        ("spine", agreements, MOST_AGREEMENTS, "printed agreements"),
+        (PRACTICE, words(practice), MOST_WORDS_OF_PRACTICE, "words"),
+        (PRACTICE, len(practice), MOST_CELLS_OF_PRACTICE, "cells"),
+    ):
         if count > most:
-            yield f"its spine has {count} {what}; at most {most}: move some to Deeper sections"
-
-
-def practice_findings(book: NotebookNode) -> Iterator[str]:
-    """What one needs at work stays short."""
-    cells = [cell for section in sections(book) if section.title == PRACTICE for cell in section.cells]
-    if words(cells) > MOST_WORDS_OF_PRACTICE:
-        yield f"its section {PRACTICE!r} has {words(cells)} words; at most {MOST_WORDS_OF_PRACTICE}"
-    if len(cells) > MOST_CELLS_OF_PRACTICE:
-        yield f"its section {PRACTICE!r} has {len(cells)} cells; at most {MOST_CELLS_OF_PRACTICE}"
+            yield f"its {part} has {count} {what}; at most {most}: move some to Deeper sections"
 
 
 def minute_findings(book: NotebookNode) -> Iterator[str]:

@@ -14,20 +14,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbformat import NotebookNode
-
 from tests import ROOT
 from tests.lessons import address, references
-from tests.lessons.execution import LessonFailed, changed, execute, renew
+from tests.lessons.execution import LessonFailed, execute, renew
 from tests.lessons.folds import fold, fold_findings
 from tests.lessons.lists import changes as changed_claims
 from tests.lessons.plain import count_lesson
+from tests.lessons.roundings import observed
 from tests.lessons.stamp import stamp
 from tests.nbclaims import environment, lint, values
-from tests.nbclaims.cells import code_cells, markdown_cells, read, write
-from tests.nbclaims.claims import operands
-from tests.nbclaims.prose import notes, sentences
-from tests.nbclaims.values import Evaluate, findings
+from tests.nbclaims.cells import markdown_cells, read, write
+from tests.nbclaims.prose import notes
 from tests.pages import links
 
 MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
@@ -65,25 +62,9 @@ def check(path: Path) -> Iterator[tuple[str, str, str]]:
         yield "" if place is None else book.cells[place].id, rule, message
     yield from (("", "link", f"{link} leads nowhere") for link in links.broken(path))
 
-    claimed: list[tuple[str, str, str]] = []
-
-    def read_prose(cell: NotebookNode, evaluate: Evaluate) -> None:
-        for sentence in (sentence for sentence in sentences(cell.source) if sentence.checks):
-            for finding in findings(sentence, evaluate, tight=True):
-                claimed.append((cell.id, "claim" if "\nIts claim" in finding else "loose", finding))
-            for note in (note for note in sentence.checks if note.bound):
-                [shown] = evaluate(operands(note.content)[:1] or [note.content])
-                claimed.append((cell.id, "bound", f"`{note.content}`, and it is {shown.text}, since: {note.bound}"))
-
-    try:
-        fresh = execute(book, path.parent, read_prose)
-    except LessonFailed as error:
-        fresh = book
-        claimed.append(("", "run", f"{error}; what stands below it was not checked"))
-    yield from claimed
-    for cell, new in zip(code_cells(book), code_cells(fresh), strict=True):
-        if why := changed(cell, new):
-            yield cell.id, "output", f"{why}\n(`lessons` writes it)"
+    outcome = observed(path)
+    for place, kind, message in [*outcome.faults, *outcome.bounds]:
+        yield "" if place is None else book.cells[place].id, kind, message
 
 
 def check_all(paths: list[Path]) -> int:

@@ -16,7 +16,7 @@ from tests.lessons.rules import CELL_METADATA, VERSIONS
 from tests.nbclaims import environment
 from tests.nbclaims.cells import METADATA, code_cells, tags, where
 from tests.nbclaims.outputs import clean, difference
-from tests.nbclaims.values import Evaluate, ask, beside_code
+from tests.nbclaims.values import Evaluate, ask, with_neighbors
 from tests.times import HUNG
 
 
@@ -27,12 +27,12 @@ class LessonFailed(Exception):
 def execute(
     book: NotebookNode,
     folder: Path,
-    read_prose: Callable[[NotebookNode, Evaluate], None] | None = None,
+    read_prose: Callable[[int, Evaluate], None] | None = None,
     rounding: str = "",
 ) -> NotebookNode:
     """A copy of the notebook, executed in a new kernel of this environment, under this one of its roundings.
 
-    `read_prose` is called with each Markdown cell at its place, and with what evaluates expressions there.
+    `read_prose` is called at each Markdown cell, with its place and with what evaluates expressions there.
     Raises LessonFailed if a cell fails, unless it is tagged raises-exception.
     """
     fresh = deepcopy(book)
@@ -45,7 +45,7 @@ def execute(
     with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL, env=env):
         for place, cell in enumerate(fresh.cells):
             if cell.cell_type == "markdown" and read_prose:
-                read_prose(cell, beside_code(lambda expressions: ask(client.kc, expressions, HUNG), book, place))
+                read_prose(place, with_neighbors(lambda expressions: ask(client.kc, expressions, HUNG), book, place))
             try:
                 client.execute_cell(cell, place, execution_count=client.code_cells_executed + 1)
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:

@@ -7,12 +7,10 @@ readers judge the rest. A sentence that is right as it is says why: `Guess.<!-- 
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tests import ROOT
 from tests.nbclaims.cells import markdown_cells, tags
 from tests.nbclaims.prose import sentences
 
@@ -89,12 +87,12 @@ def count(texts: Iterable[str]) -> Count:
     read = []
     for text in texts:
         for sentence in sentences(LEAD.sub("", CARD.sub("", text))):
-            said = sentence.source
-            if re.search("[a-z]", sentence.masked) and not said.lstrip().startswith("|") and not EXCUSED.search(said):
+            prose = sentence.source
+            if re.search("[a-z]", sentence.masked) and not prose.lstrip().startswith("|") and not EXCUSED.search(prose):
                 for pattern, left in READ:
-                    said = pattern.sub(left, said.strip())
-                read.append(" ".join(said.split()).strip('()“”" '))
-    return Count(read, {habit: [said for said in read if habit.pattern.fullmatch(said)] for habit in HABITS})
+                    prose = pattern.sub(left, prose.strip())
+                read.append(" ".join(prose.split()).strip('()“”" '))
+    return Count(read, {habit: [one for one in read if habit.pattern.fullmatch(one)] for habit in HABITS})
 
 
 def count_lesson(book: NotebookNode) -> Count:
@@ -116,9 +114,3 @@ def findings(counted: Count) -> Iterator[str]:
         yield f"a sentence has {counted.mean:.1f} words in the mean; wanted {MEAN[0]} to {MEAN[1]}"
     if len(counted.long) > MOST_LONG * len(counted.read):
         yield f"{len(counted.long)} of its {len(counted.read)} sentences have more than {LONG} words: {counted.long}"
-
-
-def plain_findings(lesson: Path, book: NotebookNode) -> Iterator[str]:
-    """The same for a lesson of the course, and nothing for any other notebook."""
-    if lesson.resolve().parent == ROOT / "notebooks":
-        yield from findings(count_lesson(book))

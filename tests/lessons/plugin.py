@@ -7,7 +7,7 @@ import ast
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,23 +19,28 @@ from tests.lessons import anatomy, folds, plain, references, rules
 from tests.nbclaims import environment
 from tests.nbclaims.cells import tags
 from tests.nbclaims.collector import NotebookFile, NotebookItem, ProofError
-from tests.nbclaims.project import project
+from tests.nbclaims.project import BookRule, project
 from tfm_lib.show.live import ON_PAGES, static_form
 
 ROUNDING, RANGE = "rounding", "range"  # the names of what a test of a rounding tells the summary
 CHECKS = '__import__("tfm_lib.ask.checks", fromlist=["judge"])'
 
+
+def of_course(findings: Callable[[NotebookNode], Iterator[str]]) -> BookRule:
+    """A rule for the lessons of the course, which finds nothing in any other notebook."""
+    return lambda path, book: findings(book) if path.resolve().parent == ROOT / "notebooks" else iter(())
+
+
 project.book_rules |= {
     "format": rules.format_findings,
-    "title": rules.title_findings,
     "set-up": rules.setup_findings,
     "execution": rules.execution_findings,
     "output": rules.output_findings,
     "source": rules.source_findings,
     "caption": rules.caption_findings,
     "fold": folds.fold_findings,
-    "anatomy": anatomy.of_course,
-    "plain": plain.plain_findings,
+    "anatomy": of_course(anatomy.anatomy_findings),
+    "plain": of_course(lambda book: plain.findings(plain.count_lesson(book))),
     "link": references.link_findings,
 }
 # A learner's copy, in my_lessons or wherever, may look as its learner likes: its cells run, and its claims hold.

@@ -8,11 +8,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from nbformat import NotebookNode
-
 from tests import ROOT
 from tests.lessons.execution import LessonFailed, changed, execute
 from tests.nbclaims.cells import read, where
+from tests.nbclaims.claims import operands
 from tests.nbclaims.outputs import clean, difference
 from tests.nbclaims.prose import sentences
 from tests.nbclaims.values import Evaluate, findings, values_compared
@@ -21,16 +20,18 @@ CACHE = ROOT / ".roundings"
 INSTRUCTIONS = "__import__('torch').backends.cpu.get_cpu_capability()"
 
 
+Fault = tuple[int | None, str, str]  # the place of its cell, its kind, and what is wrong
+
+
 @dataclass
 class Outcome:
     """What a lesson did under a rounding."""
 
     instructions: str = ""  # those that torch used, in its own words
-    strict: list[str] = field(default_factory=list)  # strict cells whose outputs changed, and how
+    faults: list[Fault] = field(default_factory=list)  # of the kinds run, claim, loose, range and output
+    bounds: list[Fault] = field(default_factory=list)  # no faults: the bounds that the lesson states, with their values
     loose: list[str] = field(default_factory=list)  # loose cells whose outputs changed
-    claims: list[str] = field(default_factory=list)  # what is wrong with claims
     ranges: dict[str, list[float]] = field(default_factory=dict)  # values that claims name a range for
-    failed: str = ""  # the cell that did not run, and why
 
 
 def outcome(lesson: Path, rounding: str) -> Outcome:
@@ -39,7 +40,7 @@ def outcome(lesson: Path, rounding: str) -> Outcome:
     record = CACHE / f"{name}-{_key(lesson, rounding)}.json"
     if record.exists():
         return Outcome(**json.loads(record.read_text(encoding="utf-8")))
-    found = _executed(lesson, rounding)
+    found = observed(lesson, rounding)
     CACHE.mkdir(exist_ok=True)
     for old in CACHE.glob(f"{name}-*.json"):
         old.unlink()
@@ -48,43 +49,48 @@ def outcome(lesson: Path, rounding: str) -> Outcome:
 
 
 def _key(lesson: Path, rounding: str) -> str:
-    """A hash of notebook, package, lock, rounding and this processor's instructions."""
+    """A hash of notebook, package, lock, rounding, this processor's instructions, and this file, which writes it."""
     from torch.backends.cpu import get_cpu_capability
 
-    files = [lesson, *(ROOT / "tfm_lib").rglob("*"), ROOT / "requirements.lock"]
+    files = [lesson, Path(__file__), *(ROOT / "tfm_lib").rglob("*"), ROOT / "requirements.lock"]
     key = hashlib.sha256(f"{rounding} {get_cpu_capability()}".encode())
     for file in sorted(file for file in files if file.is_file() and file.suffix != ".pyc"):
         key.update(hashlib.sha256(file.read_bytes()).digest())
     return key.hexdigest()[:16]
 
 
-def _executed(lesson: Path, rounding: str) -> Outcome:
+def observed(lesson: Path, rounding: str = "") -> Outcome:
+    """Executes a lesson under a rounding, by default the pinned one, and compares it with the file."""
     book, found = read(lesson), Outcome()
 
-    def read_prose(cell: NotebookNode, evaluate: Evaluate) -> None:
-        for sentence in sentences(cell.source):
-            if sentence.checks:
-                found.claims += findings(sentence, evaluate, tight=True)
-            for note in (note for note in sentence.checks if note.seen):
-                held = {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}
-                found.ranges |= held
-                found.claims += [
-                    f"{sentence.text}\n`{part}` is {value:.6g}, outside of the range {note.seen[0]:g}..{note.seen[1]:g}"
-                    for part, numbers in held.items()
-                    for value in numbers
-                    if not note.seen[0] <= value <= note.seen[1]
-                ]
+    def read_prose(place: int, evaluate: Evaluate) -> None:
+        for sentence in (sentence for sentence in sentences(book.cells[place].source) if sentence.checks):
+            for fault in findings(sentence, evaluate, tight=True):
+                found.faults.append((place, "claim" if "\nIts claim" in fault else "loose", fault))
+            for note in sentence.checks:
+                if note.bound:
+                    [shown] = evaluate(operands(note.content)[:1] or [note.content])
+                    stated = f"`{note.content}`, and it is {shown.text}, since: {note.bound}"
+                    found.bounds.append((place, "bound", stated))
+                elif note.seen:
+                    low, high = note.seen
+                    held = {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}
+                    found.ranges |= held
+                    outside = [(part, value) for part in held for value in held[part] if not low <= value <= high]
+                    for part, value in outside:
+                        message = f"{sentence.text}\n`{part}` is {value:.6g}, outside of the range {low:g}..{high:g}"
+                        found.faults.append((place, "range", message))
         found.instructions = (evaluate([INSTRUCTIONS])[0].text or "").strip("'")
 
     try:
         fresh = execute(book, lesson.parent, read_prose, rounding)
     except LessonFailed as error:
-        found.failed = str(error)
+        found.faults.append((None, "run", f"{error}; what stands below it was not checked"))
         return found
     for place, (cell, new) in enumerate(zip(book.cells, fresh.cells, strict=True)):
         if cell.cell_type == "code" and difference(cell.outputs, clean(new.outputs)):
             if why := changed(cell, new):
-                found.strict.append(f"{where(place, cell)}:\n{why}")
+                found.faults.append((place, "output", f"{where(place, cell)}:\n{why}\n(`lessons` writes it)"))
             else:
                 found.loose.append(where(place, cell))
     return found

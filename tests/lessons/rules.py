@@ -64,13 +64,6 @@ def format_findings(path: Path, book: NotebookNode) -> Iterator[str]:
             yield f"{where(place, cell)} has tags {sorted(unknown)}; the known ones are {sorted(KNOWN_TAGS)}"
 
 
-def title_findings(path: Path, book: NotebookNode) -> Iterator[str]:
-    """A lesson begins with its title."""
-    first = book.cells[0] if book.cells else None
-    if first is None or first.cell_type != "markdown" or not first.source.startswith("# "):
-        yield "the first line of a lesson is its title, '# ...', in a Markdown cell"
-
-
 def setup_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Badge and first code cell are the same in every lesson, and a cell shows the versions."""
     stamped, code = deepcopy(book), code_cells(book)
@@ -92,7 +85,7 @@ def execution_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 
 
 def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
-    """Errors, nan and pictures are meant, no widget is stored, and outputs that are not compared say why."""
+    """Nan and pictures are meant, no widget is stored, and outputs that are not compared say why."""
     for place, cell in _code(book):
         here, marks = where(place, cell), set(tags(cell))
         free = marks & LOOSE_TAGS
@@ -102,20 +95,16 @@ def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
         if "expects-nan" not in marks and (found := NAN.search(text)):
             yield f"{here} shows {found[0]!r}: mend it, or tag the cell expects-nan if the lesson means it"
         for output in cell.outputs:
-            if output.output_type == "error" and "raises-exception" not in marks:
-                yield f"{here} ends in {output.ename}: mend it, or tag it raises-exception if the lesson means it"
             if VIEW in output.get("data", {}):
                 yield f"{here} stores a live widget, which no reader's kernel knows: `make lessons` cleans it"
             for mime in output.get("data", {}):
-                alt = output.metadata.get(mime, {}).get("alt", "")
-                if mime.startswith("image/") and not alt.strip():
-                    yield f"{here} shows a figure without alt text: make it a tfm_lib.show.figure.Figure, with one"
-                elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
-                    yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
+                alt = output.metadata.get(mime, {}).get("alt", "").strip()
+                if mime.startswith("image/") and not (alt and alt in str(output.data.get("text/plain", ""))):
+                    yield f"{here} shows a figure whose text/plain is no alt text: make it a tfm_lib.show.figure.Figure"
 
 
 def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
-    """No long cell, no path of a machine, nothing that keeps a cell from running."""
+    """No long cell, no empty one, no path of a machine."""
     for place, cell in enumerate(book.cells):
         here = where(place, cell)
         outputs = [
@@ -131,8 +120,6 @@ def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
             yield f"{here} is empty"
         if lines > (most := MAX_LINES_OF_A_LISTING if "listing" in tags(cell) else MAX_LINES) and not is_setup(cell):
             yield f"{here} has {lines} lines; {most} are the most that a reader takes in at once"
-        if re.search(r"^\s*#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source, re.MULTILINE):
-            yield f"{here} speaks to nbval in a comment that readers see: use a tag"
 
 
 def caption_findings(path: Path, book: NotebookNode) -> Iterator[str]:

@@ -99,14 +99,6 @@ def test_one_bit_is_refused(lesson):
         lesson["to_grid"](torch.ones(4), 1, 4)
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
-def test_no_weight_is_off_by_more_than_half_a_step(lesson, bits):
-    weight = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
-    numbers, step = lesson["to_grid"](weight, bits, 16)
-    assert ((numbers * step) - weight.view(-1, 16)).abs().le(step / 2 + 1e-6).all()
-    assert numbers.abs().max() == 2 ** (bits - 1) - 1
-
-
 def test_the_loss_of_distillation_is_torchs(lesson):
     student, teacher = torch.randn(2, 7, 11, generator=torch.Generator().manual_seed(0))
     for T in (1.0, 3.0):

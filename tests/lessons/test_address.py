@@ -86,13 +86,13 @@ class Place:
     def __init__(self) -> None:
         self.ran: list[tuple[list, str]] = []
 
-    def put(self, file: str, whole: bool = True) -> Path:
+    def put(self, file: str, complete: bool = True) -> Path:
         """A wheel; if it is not whole, one whose upload still goes on."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as wheel:
             wheel.writestr(INSTALL, "the installation")
         Path(file).parent.mkdir(parents=True, exist_ok=True)
-        Path(file).write_bytes(buffer.getvalue() if whole else buffer.getvalue()[:-9])
+        Path(file).write_bytes(buffer.getvalue() if complete else buffer.getvalue()[:-9])
         return Path(file)
 
     def run(self, published: str = "", **names) -> str | None:
@@ -133,25 +133,26 @@ def test_the_first_cell_is_short_and_does_nothing_where_the_course_is(published,
 
 
 @pytest.mark.parametrize(
-    "file", [WHEEL, "tfm_lib-1.0.0-py3-none-any (1).whl", f"drive/MyDrive/{WHEEL}", f"drive/Shareddrives/a/b/{WHEEL}"]
+    ("file", "names"),
+    [
+        (WHEEL, {}),
+        ("tfm_lib-1.0.0-py3-none-any (1).whl", {}),
+        (f"drive/MyDrive/{WHEEL}", {}),
+        (f"drive/Shareddrives/a/b/{WHEEL}", {}),
+        (f"lessons/{WHEEL}", {"__vsc_ipynb_file__": "lessons/00_start_here.ipynb"}),  # whose kernel runs elsewhere
+    ],
 )
-def test_the_first_cell_installs_the_wheel_that_is_uploaded_or_on_drive(place, file, capsys):
-    place.put(WHEEL.replace("1.0.0", "0.9"), whole=False)
+def test_the_first_cell_installs_the_wheel_that_is_beside_the_notebook_or_on_drive(place, file, names, capsys):
+    place.put(WHEEL.replace("1.0.0", "0.9"), complete=False)
     wheel = place.put(file)
-    assert place.run() is None
+    assert place.run(**names) is None
     assert place.ran == [([sys.executable, "-", wheel], "the installation")]
     assert capsys.readouterr().out == "Installed.\n"
 
 
-def test_beside_a_notebook_of_vs_code_whose_kernel_runs_elsewhere(place):
-    wheel = place.put(f"lessons/{WHEEL}")
-    assert place.run(__vsc_ipynb_file__="lessons/00_start_here.ipynb") is None
-    assert place.ran[0][0][-1] == wheel
-
-
 @pytest.mark.parametrize(("published", "pages"), [("", "make site"), (GITHUB, PAGES)])
 def test_without_a_wheel_the_first_cell_says_what_to_do_in_plain_words(place, published, pages):
-    place.put(WHEEL, whole=False)
+    place.put(WHEEL, complete=False)
     shown = place.run(published)
     assert "upload the file tfm_lib-*.whl" in shown and "`make colab`" in shown and pages in shown
     assert "Traceback" not in shown and max(map(len, shown.splitlines())) <= 88

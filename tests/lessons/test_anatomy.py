@@ -2,10 +2,9 @@
 
 import pytest
 
-from tests import ROOT
 from tests.lessons import anatomy
-from tests.lessons.faults import cell_with, change
-from tests.nbclaims.cells import code, markdown, notebook
+from tests.lessons.faults import append, cell_with, change
+from tests.nbclaims.cells import code, markdown, notebook, printed
 
 TITLE = (
     "# 03 · Heads\n\nAfter this lesson you split.\n\n*Reading: {} minutes. Exercises: 9 minutes. You need lesson 02.*"
@@ -15,17 +14,19 @@ COSTS = "## Deeper: what it costs\n\n*For many; it deepens [section 2](#2-parts)
 
 def printing(text: str):
     cell = code("print(x)")
-    cell.outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
+    cell.outputs = printed(text)
     return cell
 
 
 def lesson():
-    """In the form, with one Deeper section and a box; 46 words and a code cell are read in less than a minute."""
+    """In the form, with one Deeper section and a box; 44 words and a code cell are read in less than a minute."""
     spine = [
         markdown("## 1 The whole\n\nAll of it.<!-- claim: x == 1 -->\n\n```\nx = 1\n```"),
         printing("largest difference 0.0"),
         markdown("## 2 Parts\n\n*Deeper: [what it costs](#deeper-what-it-costs).*"),
-        *(markdown(f"## {title}") for title in ("3 More", "4 And more", "5 The end", "Exercises")),
+        *(markdown(f"## {title}") for title in ("3 More", "4 And more", "5 The end")),
+        *(markdown(text) for text in ("## In practice\n\n" + "word " * 347, "", "", "")),  # as much as may be there
+        markdown("## Exercises"),
         code("import torch", "exercises"),
         markdown("### Exercise 1: split", "exercise"),
         code("check('heads.split', split)", "exercise"),
@@ -67,17 +68,7 @@ def words_of_a_picture(book):  # or of a quiz: they may be long
     cell_with(book, "import torch").outputs = [{"output_type": "display_data", "data": long, "metadata": {}}]
 
 
-def practice(*cells, words=347):
-    """Plants the section that has limits of its own, as large as it may be."""
-
-    def plant(book):
-        begin = place(book, "## Exercises")
-        book.cells[begin:begin] = [markdown("## In practice\n\n" + "word " * words), *[markdown("")] * 3, *cells]
-
-    return plant
-
-
-VARIANTS = [without_second_reading, third_and_fourth_in_one_cell, words_of_a_picture, practice()]
+VARIANTS = [without_second_reading, third_and_fourth_in_one_cell, words_of_a_picture]
 
 
 @pytest.mark.parametrize("variant", [None, *VARIANTS])
@@ -88,17 +79,13 @@ def test_a_lesson_in_the_form_has_no_findings(variant):
     assert list(anatomy.anatomy_findings(book)) == []
 
 
-def test_the_spine_ends_at_exercises_or_the_recap_and_leaves_out_deeper_sections_and_what_is_below_them():
+def test_the_spine_ends_where_practice_begins_and_leaves_out_deeper_sections_and_what_is_below_them():
     book = lesson()
     spine = anatomy.spine(book)
-    assert spine == book.cells[:8] and spine[-1].source == "## Exercises"
+    assert spine == book.cells[:7] and spine[-1].source == "## 5 The end"
     third = place(book, "## 3")
     book.cells[third:third] = [markdown("## Deeper: early", "deeper"), markdown("### Below"), code("x")]
     assert anatomy.spine(book) == spine
-    for less in (without_exercises, practice()):
-        book = lesson()
-        less(book)
-        assert anatomy.spine(book) == spine[:-1]
 
 
 def more(minutes: int, *cells):
@@ -126,16 +113,20 @@ DEEPER = "headings '## Deeper: ...' have the tag `deeper`"
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
-        (more(20, markdown(" word" * 3000)), "its spine has 3046 words; at most 3000"),
-        (more(2, *[markdown("Text.")] * 50), "its spine has 58 cells; at most 50"),
-        (practice(markdown("")), "its section 'In practice' has 5 cells; at most 4"),
-        (practice(words=348), "its section 'In practice' has 351 words; at most 350"),
+        (more(20, markdown(" word" * 3000)), "its spine has 3044 words; at most 3000"),
+        (more(2, *[markdown("Text.")] * 50), "its spine has 57 cells; at most 50"),
+        (
+            lambda book: book.cells.insert(place(book, "## Exercises"), markdown("")),
+            "In practice has 5 cells; at most 4",
+        ),
+        (append("## In practice", "word"), "In practice has 351 words; at most 350"),
+        (change("## In practice", source="## At work"), "its sections are ['1 The whole'"),
         (more(3, *[printing("largest difference 0.0")] * 3), "its spine has 4 printed agreements; at most 3"),
         (lambda book: book.cells.pop(place(book, "## 5")), "its spine has 4 sections; a first reader walks 5 to 7"),
         (change("## 5", source="## 6 The end"), "have not the numbers 1, 2, 3"),
         (swapped, "its sections are ['1 The whole'"),
         (change("## Recap", metadata={"tags": ["exercise"]}), "an exercise stands in section 'Recap'"),
-        (more(5), "says 5 minutes of reading; wanted 0 to 3: 46 words / 180 + 1 code cells / 2 + running"),
+        (more(5), "says 5 minutes of reading; wanted 0 to 3: 44 words / 180 + 1 code cells / 2 + running"),
         (change("# 03", source="# 03\n\n*Long.*"), "no card that begins '*Reading: N minutes', with N from 0 to 3"),
         (change("## Deeper: what", metadata={}), DEEPER),
         (change("Exercise 2", metadata={"tags": ["deeper", "exercise"]}), DEEPER),
@@ -144,7 +135,7 @@ DEEPER = "headings '## Deeper: ...' have the tag `deeper`"
         (change("## Deeper: what", source=COSTS.replace("](#2-parts)", "]")), "has no link to the section that it dee"),
         (change("## 2", source="## 2 Parts"), "'2 Parts' has no link to what deepens it: [...](#deeper-what-it-costs)"),
         (change("import torch", source=f"x = '{84 * 'a'}'"), "its code has 90 columns, at most 88"),
-        (change("print", outputs=printing(89 * "a").outputs), "what it prints has 89 columns, at most 88"),
+        (change("print", outputs=printed(89 * "a")), "what it prints has 89 columns, at most 88"),
     ],
 )
 def test_a_planted_fault_is_the_one_finding(plant, message):
@@ -161,11 +152,3 @@ def test_what_is_moved_to_the_front_or_takes_an_evening_and_more_is_among_the_fi
     found = "\n".join(anatomy.anatomy_findings(book))
     assert "its sections are ['Deeper: claims that you will meet', '1 The whole'" in found
     assert "its card says 31 minutes of reading; an evening has 30" in found
-
-
-def test_a_lesson_of_the_course_is_held_to_the_form_and_has_a_section_of_practice(tmp_path):
-    book, folder = lesson(), ROOT / "notebooks/../notebooks"
-    assert list(anatomy.of_course(folder / "03_heads.ipynb", book)) == ["it has no section 'In practice'"]
-    assert list(anatomy.of_course(tmp_path / "notebooks/03_heads.ipynb", notebook(markdown("# 03")))) == []
-    book.cells.pop()
-    assert len(list(anatomy.of_course(folder / "03_heads.ipynb", book))) > 1

@@ -43,15 +43,6 @@ def test_a_window_takes_heads_that_were_transposed(lesson):
     torch.testing.assert_close(ours, formula(*inputs, lesson["window_mask"](64, 16)))
 
 
-def test_longformers_first_tokens_see_all_and_are_seen_once(lesson):
-    local, both_ways = draw(2, 3, 2, 2, 30, 8)
-    mask = lesson["window_mask"](30, 4)
-    mask[:, :3] = True
-    ours = lesson["longformer"](local, both_ways, 4, 3)
-    torch.testing.assert_close(ours[:, :, 3:], formula(*local, mask)[:, :, 3:])
-    torch.testing.assert_close(ours[:, :, :3], formula(*both_ways)[:, :, :3])
-
-
 def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
     pattern = lesson["bigbird_pattern"](16, 2, torch.Generator().manual_seed(0))
     assert pattern.sum(1).tolist() == [16, 6, *[7] * 12, 6, 16]

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from rouge_score.rouge_scorer import RougeScorer
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as fused
 from torch.utils.data import TensorDataset
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
@@ -24,6 +25,7 @@ from transformers.models.vit.configuration_vit import ViTConfig
 from transformers.models.vit.modeling_vit import ViTEmbeddings
 
 from tests import ROOT
+from tests.model.references import copy_attention, copy_layer
 from tests.nbclaims.cells import read, tags
 from tfm_lib.ask.exercises import pictures_and_text
 from tfm_lib.attention import AdditiveAttention, MultiHeadAttention, attention
@@ -67,7 +69,6 @@ def attention_with_masks(listing: Names) -> None:
         torch.testing.assert_close(
             layer(text, other, other, shown, is_causal=causal), attention(q, k, v, shown, causal=causal)
         )
-    fused = torch.nn.functional.scaled_dot_product_attention
     torch.testing.assert_close(layer(text, other, other, mask), fused(q, k, v, mask))
     q, k, v = layer.q_proj(text), layer.k_proj(text), layer.v_proj(text)
     torch.testing.assert_close(layer(text, text, text, is_causal=True), fused(q, k, v, is_causal=True))
@@ -100,8 +101,8 @@ def heads(listing: Names) -> None:
     assert not torch.equal(shared(text, text, text), shared(text, text, text))
     shared.eval()
     q, k, v = (shared.split(layer(text)) for layer in (shared.q_proj, shared.k_proj, shared.v_proj))
-    fused = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    expected = shared.o_proj(fused.transpose(1, 2).flatten(2))
+    mixed = fused(q, k, v, is_causal=True, enable_gqa=True)
+    expected = shared.o_proj(mixed.transpose(1, 2).flatten(2))
     torch.testing.assert_close(shared(text, text, text, mask), expected)
     with pytest.raises(ValueError, match="num_kv_heads=4 must divide num_heads"):
         listing["GroupedQueryAttention"](24, 6, num_kv_heads=4)
@@ -230,7 +231,7 @@ def masks(listing: Names) -> None:
     x = torch.randn(2, 3, 4, 8, requires_grad=True)
     result = listing["masked_attention"](x, x, x, mask)
     torch.testing.assert_close(result, attention(x, x, x, mask))
-    torch.testing.assert_close(result, torch.nn.functional.scaled_dot_product_attention(x, x, x, mask))
+    torch.testing.assert_close(result, fused(x, x, x, mask))
     assert not result[1, :, :2].any() and torch.autograd.grad(result.sum(), x)[0].isfinite().all()
     with pytest.raises(ValueError, match="boolean with four axes"):
         listing["masked_attention"](x, x, x, mask[:, 0])
@@ -411,13 +412,6 @@ def lora(listing: Names) -> None:
     assert ours.state_dict().keys() == base.state_dict().keys()
 
 
-def give_attention(theirs: torch.nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
-    """Puts the weights of our attention into torch's, which has queries, keys and values in one matrix."""
-    projections = (ours.query_proj, ours.key_proj, ours.value_proj)
-    state = {f"in_proj_{part}": torch.cat([getattr(p, part) for p in projections]) for part in ("weight", "bias")}
-    theirs.load_state_dict(state | {f"out_proj.{part}": getattr(ours.output_proj, part) for part in ("weight", "bias")})
-
-
 def pictures(listing: Names) -> None:
     shipped, shown = pictures_model()[0], torch.rand(3, 3, 24, 24)
     ours, gated = shipped.eye, shipped.describer.looks[0]
@@ -430,11 +424,7 @@ def pictures(listing: Names) -> None:
         theirs.positions.copy_(ours.places)
     theirs.norm.load_state_dict(ours.norm.state_dict())
     for layer, our in zip(theirs.layers, ours.layers, strict=True):
-        give_attention(layer.self_attn, our.self_attention)
-        layer.linear1.load_state_dict(our.feed_forward.expand.state_dict())
-        layer.linear2.load_state_dict(our.feed_forward.contract.state_dict())
-        layer.norm1.load_state_dict(our.around_self_attention.norm.state_dict())
-        layer.norm2.load_state_dict(our.around_feed_forward.norm.state_dict())
+        copy_layer(our, layer)
     torch.testing.assert_close(theirs(shown), ours(shown), rtol=1e-4, atol=1e-5)
 
     config = ViTConfig(hidden_size=64, image_size=24, patch_size=6)
@@ -452,7 +442,7 @@ def pictures(listing: Names) -> None:
 
     block, text, memory = listing["GatedCrossAttentionBlock"](64, 4, 128), torch.randn(3, 5, 64), ours(shown)
     assert torch.equal(block(text, memory), text)
-    give_attention(block.attention, gated.cross_attention)
+    copy_attention(gated.cross_attention, block.attention)
     for their, our in {
         "attention_norm": gated.attention_norm,
         "network_norm": gated.network_norm,
@@ -504,7 +494,6 @@ def five_mistakes(listing: Names) -> None:
 
 
 def sliding_window(listing: Names) -> None:
-    fused = torch.nn.functional.scaled_dot_product_attention
     for length, window, sinks in itertools.product((1, 5, 16, 33), (1, 4, 50), (0, 3)):
         inputs, at = torch.randn(3, 2, 6, length, 8), torch.arange(length)
         back = at[:, None] - at

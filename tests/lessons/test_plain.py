@@ -80,12 +80,6 @@ def test_a_habit_has_room_in_a_short_text_and_a_rate_in_a_long_one():
     assert not [*plain.findings(plain.count([short] * 3 + [FILLER] * 800))]
 
 
-def test_only_lessons_of_the_course_are_held_to_it():
-    book = notebook(*(markdown("Nobody knows which of them it is.") for _ in range(9)))
-    assert [*plain.plain_findings(ROOT / "notebooks/03_heads.ipynb", book)]
-    assert not [*plain.plain_findings(ROOT / "my_lessons/03_heads.ipynb", book)]
-
-
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
 def test_other_texts_are_as_plain(name):
     counted = plain.count([(ROOT / name).read_text(encoding="utf-8").removeprefix("---\nnosearch: true\n---")])

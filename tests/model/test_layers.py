@@ -1,42 +1,10 @@
-"""Layers against torch's, in both norm orders."""
+"""Layers by hand; test_model.py holds them to torch's."""
 
 import pytest
 import torch
 from torch import nn
 
-from tests.model.references import copy_layer, randomize
 from tfm_lib.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
-from tfm_lib.masks import causal_mask
-
-DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
-KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-@pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_encoder_layer_is_torchs(dtype, tolerance, norm_first, padded, activation):
-    ours = randomize(EncoderLayer(8, 2, 16, 0.0, norm_first, activation)).to(dtype)
-    theirs = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True, norm_first=norm_first).to(dtype)
-    copy_layer(ours, theirs)
-    x = torch.randn(2, 5, 8, dtype=dtype)
-    mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
-    assert torch.allclose(ours(x, mask), theirs(x, src_key_padding_mask=hidden), atol=tolerance)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-@pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_decoder_layer_is_torchs(dtype, tolerance, norm_first, padded):
-    ours = randomize(DecoderLayer(8, 2, 16, 0.0, norm_first)).to(dtype)
-    theirs = nn.TransformerDecoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=norm_first).to(dtype)
-    copy_layer(ours, theirs)
-    x, memory = torch.randn(2, 4, 8, dtype=dtype), torch.randn(2, 5, 8, dtype=dtype)
-    future = causal_mask(4)
-    mask, hidden = (KEEP[:, None, None], ~KEEP) if padded else (None, None)
-    reference = theirs(x, memory, tgt_mask=~future[0, 0], memory_key_padding_mask=hidden)
-    assert torch.allclose(ours(x, memory, mask=future, memory_mask=mask), reference, atol=tolerance)
 
 
 def test_residual_orders_by_hand():

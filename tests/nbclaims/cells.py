@@ -35,6 +35,11 @@ def code(source: str, *tags: str, reason: str | None = None) -> NotebookNode:
     return nbformat.v4.new_code_cell(source, metadata=metadata)
 
 
+def printed(text: str) -> list[NotebookNode]:
+    """The outputs of a cell that prints this."""
+    return [nbformat.v4.new_output("stream", name="stdout", text=text)]
+
+
 def notebook(*cells: NotebookNode) -> NotebookNode:
     """A notebook of these cells. Their ids are their places, so that the same cells give the same file."""
     for place, cell in enumerate(cells):

@@ -17,7 +17,7 @@ from .lint import lint
 from .outputs import difference
 from .project import project
 from .prose import Sentence, sentences
-from .values import Answer, CodeFailed, ask, beside_code, findings
+from .values import Answer, CodeFailed, ask, findings, with_neighbors
 
 KIND = "nbclaims"  # the name under which items tell the summary what they are
 LOOSE_TAGS = {"nbval-ignore-output", "pixels-vary"}  # of cells whose outputs may differ, or only their pictures
@@ -125,7 +125,7 @@ class Claims(NotebookItem):
         self.user_properties += [(KIND, "bound" if note.bound else note.kind) for note in sentence.checks]
 
     def runtest(self) -> None:
-        evaluate = beside_code(self.parent.ask, self.parent.nb, self.place)
+        evaluate = with_neighbors(self.parent.ask, self.parent.nb, self.place)
         if faults := findings(self.sentence, evaluate, tight=self.parent.compare_outputs):
             raise ProofError("\n".join(faults))
 

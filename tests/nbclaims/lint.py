@@ -72,9 +72,6 @@ def form_findings(source: str) -> Iterator[str]:
             yield f"a claim begins the line {line[:50]!r}; Markdown takes that as raw HTML: put it after its words"
         if re.match(r"\s*\|", line) and any("|" in c for c in re.findall(r"<!--.*?-->", line)):
             yield f"a claim or source in a table holds a `|`, which ends its column: {line[:60]!r}"
-    for gap in re.finditer(f"[ \t]{COMMENT}+(?=[.,;:!?)])", masked):
-        before = source[: gap.start()].split()[-1]
-        yield f"the space before a comment shows before a mark: join it to its word: {before!r}<!-- ..."
     if re.search(r"!\[\s*\]\(", source) or re.search(r"<img(?![^>]*\balt=[\"'][^\"'\s])", source):
         yield 'a picture has no alt text: write what it shows between the brackets of `![...](...)`, or in alt="..."'
 

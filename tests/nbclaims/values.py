@@ -65,7 +65,7 @@ def ask(client: Any, expressions: list[str], timeout: float, code: str = "") -> 
     ]
 
 
-def beside_code(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
+def with_neighbors(evaluate: Evaluate, book: NotebookNode, place: int) -> Evaluate:
     """Evaluates in a Markdown cell, where claims know the code of its neighbors as `cell_above` and `cell_below`."""
     above = next((cell.source for cell in reversed(book.cells[:place]) if cell.cell_type == "code"), "")
     below = next((cell.source for cell in book.cells[place:] if cell.cell_type == "code"), "")
@@ -110,9 +110,7 @@ def _walk(node: ast.AST, loops: list[ast.comprehension]) -> Iterator[Reading]:
 
 
 def _compared(chain: ast.Compare) -> Iterator[Reading]:
-    parts = list(comparisons(chain))
-    above_zero = any((constant(left) or 0) > 0 for left, _, exact in parts if not exact)
-    for left, right, exact in parts:
+    for left, right, exact in comparisons(chain):
         low, high = constant(left), constant(right)
         if (low is not None and high is not None) or (exact and {0, 1} & {low, high}):
             continue  # the latter are "none", "never", "the same", "all of it"
@@ -121,7 +119,7 @@ def _compared(chain: ast.Compare) -> Iterator[Reading]:
         elif high is not None and not exact and (centered := _distance(left)) is not None:
             yield Reading(ast.unparse(centered), True)
         elif high is not None:
-            yield Reading(ast.unparse(left), exact or above_zero or high > ROUNDING, exact)
+            yield Reading(ast.unparse(left), exact or high > ROUNDING, exact)
         elif (ratio := _ratio(left, right)) is not None:
             yield Reading(ratio, not exact)
         else:

@@ -28,7 +28,13 @@ CPU_SECONDS = 60  # for one test file; a change that hangs it is noticed
 # Each taught module, and the test files that hold it, in the order in which they run.
 TESTS = {
     "masks": ["model/test_masks", "model/test_attention", "model/test_model"],
-    "attention": ["model/test_attention", "model/test_layers", "writing/test_decoding", "model/test_variants"],
+    "attention": [
+        "model/test_attention",
+        "model/test_model",
+        "writing/test_decoding",
+        "model/test_variants",
+        "model/test_d2l",
+    ],
     "positions": ["model/test_positions", "model/test_model", "model/test_variants"],
     "layers": ["model/test_layers", "model/test_model", "model/test_variants"],
     "model": ["model/test_model", "writing/test_decoding", "pretrained/test_generate", "model/test_variants"],
@@ -78,7 +84,7 @@ def mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module."""
     tree = parsed(module)
     for node, put in _executed(tree):
-        for other in _others(node):
+        for other in _mutations(node):
             put(other)
             was, becomes = (ast.unparse(part).splitlines()[0] for part in (node, other))
             yield Mutant(module, node.lineno, f"{was}  ->  {becomes}", ast.unparse(tree))
@@ -101,7 +107,7 @@ def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], No
             yield from _executed(node)
 
 
-def _others(node: ast.AST) -> Iterator[ast.AST]:
+def _mutations(node: ast.AST) -> Iterator[ast.AST]:
     """What may stand in the place of a node."""
 
     def changed(**fields: object) -> ast.AST:

@@ -45,11 +45,11 @@ BUDGET = learning.Budget(steps=2, every=2, stories=4, seeds=(0,))
 @pytest.fixture(scope="module")
 def results():
     """Everything once, of few tokens and few stories."""
-    whole = speed.beam
+    beam = speed.beam
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(speed, "NEW_TOKENS", 8)
-        patch.setattr(speed, "beam", lambda shape, rows, length, rounds: whole(shape, rows, length // 8, rounds))
+        patch.setattr(speed, "beam", lambda shape, rows, length, rounds: beam(shape, rows, length // 8, rounds))
         patch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=100, dev=10, test=10))
         return speed.measure(speed.TINY, speed.TINY, 1, (128, 256), BUDGET, compiling=False)
 
@@ -75,11 +75,6 @@ def test_memory_of_attention_is_counted(results):
         assert row["the formula"]["bytes"] >= 8 * length**2 * 4
         assert row["tfm_lib.attention"]["bytes"] < 8 * length**2 * 4
     assert report.growth(results["attention"], "the formula", "bytes") == pytest.approx(2, abs=0.1)
-
-
-def test_a_growth_is_found():
-    rows = {n: {"x": {"bytes": 3 * n**1.5}} for n in (128, 512, 4096)}
-    assert report.growth(rows, "x", "bytes") == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("name", speed.installed())
@@ -111,18 +106,25 @@ def test_ours_equals_torchs_and_a_difference_would_be_found(monkeypatch):
 
 def test_the_page_is_what_the_data_says(tmp_path):
     """speed.md is made of speed.json, and of the notes beside it."""
-    results = record_of("speed")
     (tmp_path / "speed_notes.md").write_text(text_of("speed_notes.md"))
-    report.write(results, tmp_path)
+    report.write(record_of("speed"), tmp_path)
     assert (tmp_path / "speed.md").read_text() == text_of("speed.md")
 
 
-@pytest.mark.parametrize("name", ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"])
-def test_a_page_of_training_is_what_the_data_says(name):
+def training_page(record: dict, name: str) -> str:
     [path] = (ROOT / "benchmarks").rglob(f"{name}.json")
-    report = json.loads(path.read_text(encoding="utf-8"))
-    assert training.page(report, training.notes_of(path.with_suffix(""))) == text_of(f"{name}.md")
-    assert f"articles are cut at {report['runs'][0]['config']['max_length']} tokens" in training.page(report)
+    assert f"articles are cut at {record['runs'][0]['config']['max_length']} tokens" in training.page(record)
+    return training.page(record, training.notes_of(path.with_suffix("")))
+
+
+PAGES = {"changes": changes.table, "docstrings": docstrings.page}
+RUNS = ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"]
+PAGES |= {name: partial(training_page, name=name) for name in RUNS}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_made_of_its_record(name):
+    assert PAGES[name](record_of(name)) == text_of(f"{name}.md")
 
 
 def real_text(name: str) -> tuple[list[dict], list[dict]]:
@@ -207,19 +209,14 @@ def test_the_readme_says_how_long_it_takes_to_learn():
         )
         leads = [lead for scores in tested for lead in scores["leads"].values()]
         assert all(low > 0 for _, low, _ in leads), "every seed, beyond its interval"
-        own, beams = (
+        scored, beams = (
             f"{fmean(100 * scores['scores'][row]['rougeL'] for scores in tested):.1f}"
             for row in ("model", "model, 4 beams")
         )
-        assert words.format(own, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in README
+        assert words.format(scored, f"benchmarks/real_text/real_text_{minutes}_minutes.md", beams) in README
     for run in record_of("newsroom")["runs"]:
         assert 30 < run["seconds"] < 90 and run["test_sets"]["test set"]["scores"]["model"]["exact"] > 0.9
     assert "A model learns the small stories in about a minute." in README
-
-
-@pytest.mark.parametrize(("name", "page"), [("changes", changes.table), ("docstrings", docstrings.page)])
-def test_a_page_is_made_of_its_record(name, page):
-    assert page(record_of(name)) == text_of(f"{name}.md")
 
 
 def test_buckets_are_measured_in_so_many_rounds(monkeypatch):

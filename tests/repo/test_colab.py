@@ -117,7 +117,7 @@ class Colab(NamedTuple):
     address: str  # of the repository, or "" where the course is on Drive
     before: dict[str, str]  # versions before the set-up cell ran
     refused: str  # what the set-up cell shows while there is no course
-    said: str  # what it prints when it has installed the course
+    message: str  # what it prints when it has installed the course
 
     @property
     def packages(self) -> dict[str, metadata.Distribution]:
@@ -213,8 +213,8 @@ def colab(request, tmp_path_factory) -> Iterator[Colab]:
     setup = notebook(code(setup_source(address)))
     if failure := running.run(setup, "set-up"):
         pytest.fail(failure, pytrace=False)
-    said = [output.text for output in setup.cells[0].outputs if output.get("name") == "stdout"]
-    yield running._replace(said="".join(said))
+    lines = [output.text for output in setup.cells[0].outputs if output.get("name") == "stdout"]
+    yield running._replace(message="".join(lines))
     shutil.rmtree(folder)
 
 
@@ -230,7 +230,7 @@ def test_set_up_adds_what_the_course_needs_and_replaces_nothing(colab):
     assert not added & {"jupyterlab", "genanki"}
     print(f"Colab {colab.name}: added {', '.join(f'{name} {after[name]}' for name in sorted(added))}")
 
-    *_, line = colab.said.splitlines()
+    *_, line = colab.message.splitlines()
     assert line.startswith("Installed the course, version ") and line.endswith("all else is as it was.")
     assert "upload the file tfm_lib-*.whl" in colab.refused and "Traceback" not in colab.refused
 

@@ -104,8 +104,8 @@ def test_commands_named_are_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`(make [^`]*)`", text))
     for words in re.findall(r"^make ([^#>\n]*)", blocks, re.MULTILINE):
-        [target, *others] = re.findall(r"(?<!\S)[a-z-]+(?!\S)", re.sub(r"'.*?'", "", words)) or ["help"]
-        assert {target, *others} <= {*TARGETS, "help"}, f"there is no `make {words}`"
+        [target, *goals] = re.findall(r"(?<!\S)[a-z-]+(?!\S)", re.sub(r"'.*?'", "", words)) or ["help"]
+        assert {target, *goals} <= {*TARGETS, "help"}, f"there is no `make {words}`"
         for option in re.findall(r"\b([A-Z_]+)=", words):
             known = {parameter.upper() for parameter in parameters(target)} | {"TORCH_BACKEND", "PYTHON"}
             assert option in known, f"make {target} knows no {option}"

@@ -40,12 +40,6 @@ def direct_requirements() -> dict[str, Requirement]:
     }
 
 
-def test_benchmarks_are_ours_where_another_package_brings_a_folder_of_that_name():
-    import benchmarks  # pyarrow 17 installs one
-
-    assert benchmarks.__file__ == str(ROOT / "benchmarks/__init__.py")
-
-
 # What is installed.
 
 

@@ -8,12 +8,9 @@ import pytest
 from nbformat.v4 import new_output
 from PIL import Image
 
+from ..cells import printed
 from ..outputs import FAR, clean, difference, off_by_more_than_a_shade
 from ..project import project
-
-
-def printed(text: str) -> list:
-    return [new_output("stream", name="stdout", text=text)]
 
 
 def picture(color: str, words: str = "A leaf.", compress_level: int = 6) -> list:

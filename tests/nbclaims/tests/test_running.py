@@ -1,8 +1,6 @@
 """Notebooks about the heights of trees: what their kernels, and a stranger's run of pytest, say of them."""
 
 import ast
-import base64
-import io
 import os
 import re
 import shutil
@@ -13,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_output
-from PIL import Image
 
-from ..cells import code, markdown, notebook, read, tags, write
+from ..cells import code, markdown, notebook, printed, read, tags, write
 from ..lint import lint
 from ..project import project
+from .test_outputs import picture
 
 ENGINE = Path(__file__).resolve().parents[1]
 MEAN = "The mean is 4.0 m<!-- claim: sum(heights) / len(heights) == 4 -->, as `0.5` and $0.5$ are not."
@@ -30,32 +28,17 @@ class Leaf:
 Leaf()"""
 
 
-def png(color: str) -> str:
-    file = io.BytesIO()
-    Image.new("RGB", (9, 9), color).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
-
-
-def printed(text: str) -> list:
-    return [new_output("stream", text=text)]
-
-
-def leaf(color: str) -> list:
-    data = {"image/png": png(color), "text/plain": "A leaf."}
-    return [new_output("execute_result", data, metadata={"image/png": {"alt": "A leaf."}}, execution_count=2)]
-
-
 def trees():
     """A notebook as it should be, with outputs written by hand that a kernel has to repeat."""
     book = notebook(
         markdown("# Trees"),
         code("heights = [3.0, 4.0, 5.0]\nprint(heights)"),
         markdown(MEAN),
-        code(f"pixels = {png('green')!r}\n{PICTURE}"),
+        code(f"pixels = {picture('green')[0].data['image/png']!r}\n{PICTURE}"),
         code("heights[0] / 0", "raises-exception"),
     )
     error = new_output("error", ename="ZeroDivisionError", evalue="float division by zero")
-    stored = [printed("[3.0, 4.0, 5.0]\n"), leaf("green"), [error]]
+    stored = [printed("[3.0, 4.0, 5.0]\n"), picture("green"), [error]]
     for count, (place, outputs) in enumerate(zip((1, 3, 4), stored, strict=True), start=1):
         book.cells[place].update(outputs=outputs, execution_count=count)
     return book
@@ -69,7 +52,7 @@ def faulty():
         "It is more than before<!-- claim: sum(heights) > before -->. "
         "The first is near 4<!-- claim: heights[0] < 4 -->."
     )
-    book.cells[3].outputs = leaf("red")
+    book.cells[3].outputs = picture("red")
     book.cells[4].source = "heights[0] / 1"
     lacking = code("print('no axe here')", "needs-axe"), markdown(MEAN.replace("4", "6"), "needs-axe")
     lacking[0].update(outputs=printed("6.0\n"), execution_count=4)

@@ -8,7 +8,7 @@ import pytest
 from ..cells import code, markdown, notebook
 from ..claims import ClaimError, bounds, check_claim, operands
 from ..prose import sentences
-from ..values import Answer, beside_code, findings, readings
+from ..values import Answer, findings, readings, with_neighbors
 
 KERNEL = {
     "x": 64.13,
@@ -115,6 +115,6 @@ def test_what_a_claim_compares():
 
 def test_a_claim_may_count_the_lines_of_its_neighbors():
     book = notebook(code("a = 1\nb = 2"), markdown("Two lines."), markdown("Then one."), code("c = 3"))
-    evaluate = beside_code(kernel, book, 1)
+    evaluate = with_neighbors(kernel, book, 1)
     asked = ["len(cell_above.splitlines())", "[cell_below for _ in losses][0]", "heads"]
     assert [answer.text for answer in evaluate(asked)] == ["2", "'c = 3'", "5"]
