@@ -20,9 +20,11 @@ from tests.lessons.stamp import is_setup, stamp
 from tests.nbclaims.cells import METADATA, code_cells, tags, where
 from tests.nbclaims.collector import LOOSE_TAGS
 from tests.nbclaims.numbers import numbers_in
+from tests.nbclaims.prose import sentences
 from tfm_lib.show.live import VIEW
 
 MAX_LINES, MAX_LINES_OF_A_LISTING = 25, 120
+MOST_OF_A_CAPTION = 36  # words
 KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
@@ -112,6 +114,12 @@ def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
                     yield f"{here} shows a figure without alt text: make it a tfm_lib.show.figure.Figure, with one"
                 elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
                     yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
+                said = output.metadata.get(mime, {}).get("caption", alt)
+                if mime.startswith("image/") and (len(sentences(said)) > 1 or len(said.split()) > MOST_OF_A_CAPTION):
+                    yield (
+                        f"{here} has a caption of {len(sentences(said))} sentences and {len(said.split())} words; wanted "
+                        f"one sentence of at most {MOST_OF_A_CAPTION} words, and what goes beyond it in the alt text"
+                    )
 
 
 def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:

@@ -95,7 +95,7 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     looks = [WRITTEN] * length + [AHEAD] * len(rest)
     summary = "summary: filled is written, dotted is to come", texts, looks
     axes, below = set_texts(figure, summary, room=0.49 + 0.26 * (CHOICES - 1))
-    axes.text(1.5, below - 0.1, f"word {length + 1}: the likeliest", size=8, color=QUIET, va="center")
+    axes.text(1.5, below - 0.1, f"word {length + 1}: the most probable", size=8, color=QUIET, va="center")
     rows = [below - 0.34 - 0.26 * row for row in range(CHOICES)]
     axes.barh(rows, [4.8 * value for value in values], height=0.19, left=1.5, color=COLORS[0])
     for y, name, value in zip(rows, names, values, strict=True):
