@@ -327,7 +327,8 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
     book = cells.notebook(cells.code("quiz"), cells.code("print(1)"), cells.code("control"))
     book.cells[0].outputs = [nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
-    data, about = {"text/plain": "A line.", "image/png": "", VIEW: view}, {"image/png": {"alt": "A line.", "caption": "A line."}}
+    data = {"text/plain": "A line.", "image/png": "", VIEW: view}
+    about = {"image/png": {"alt": "A line.", "caption": "A line."}}
     book.cells[2].outputs = [nbformat.v4.new_output("display_data", data, metadata=about)]
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")

@@ -115,11 +115,10 @@ def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
                 elif mime.startswith("image/") and alt not in str(output.data.get("text/plain", "")):
                     yield f"{here} shows a figure whose text/plain is not its alt text, so its message is not compared"
                 said = output.metadata.get(mime, {}).get("caption", alt)
-                if mime.startswith("image/") and (len(sentences(said)) > 1 or len(said.split()) > MOST_OF_A_CAPTION):
-                    yield (
-                        f"{here} has a caption of {len(sentences(said))} sentences and {len(said.split())} words; wanted "
-                        f"one sentence of at most {MOST_OF_A_CAPTION} words, and what goes beyond it in the alt text"
-                    )
+                got = len(sentences(said)), len(said.split())
+                if mime.startswith("image/") and (got[0] > 1 or got[1] > MOST_OF_A_CAPTION):
+                    wanted = f"one sentence, {MOST_OF_A_CAPTION} words at most, before what only the alt text says"
+                    yield f"{here} has a caption of {got[0]} sentences and {got[1]} words; wanted {wanted}"
 
 
 def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
