@@ -55,8 +55,10 @@ CARD, MACHINE = "architecture.png", "machine.png"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 UNITS = "%|[kMG]i?B|[mµ]?s|MB/s|GB/s|[GT]?FLOPs?|GFLOP/s"
-BEFORE_UNIT = re.compile(
-    rf"(<(pre|code|script|style)\b.*?</\2>|{TAG.pattern})|(?<=\d) (?=(?:{UNITS})(?!\w))", re.DOTALL
+BEFORE_UNIT = re.compile(  # a claim may stand there; in tags, in code and in claims, nothing changes
+    rf"(?<=\d)(?P<claim>(?:<!--(?:(?!-->).)*-->)?) (?=(?:{UNITS})(?!\w))"
+    rf"|(?P<kept><!--.*?-->|<(pre|code|script|style)\b.*?</\3>|{TAG.pattern})",
+    re.DOTALL,
 )
 HEADING = re.compile(r"<(h\d)\b.*?</\1>|<span class=.sidebar-brand-text.*?</span>", re.DOTALL)
 ITALIC = {"h": "\N{PLANCK CONSTANT}"} | {  # what a browser draws for a letter that is a name
@@ -356,7 +358,7 @@ def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], d
 
 def keep_units(_: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None) -> None:
     """Ends no line of a text between a number and its unit."""
-    context["body"] = BEFORE_UNIT.sub(lambda found: found[1] or "\N{NO-BREAK SPACE}", context.get("body", ""))
+    context["body"] = BEFORE_UNIT.sub(lambda x: x["kept"] or x["claim"] + "\N{NO-BREAK SPACE}", context.get("body", ""))
 
 
 def add_controls(
