@@ -54,6 +54,12 @@ OPENING = "Know this already? Three questions"
 CARD, MACHINE = "architecture.png", "machine.png"
 MATH = re.compile(r"<math.*?</math>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
+UNITS = "%|[kMG]i?B|[mµ]?s|MB/s|GB/s|[GT]?FLOPs?|GFLOP/s"
+BEFORE_UNIT = re.compile(  # a claim may stand there; in tags, in code and in claims, nothing changes
+    rf"(?<=\d)(?P<claim>(?:<!--(?:(?!-->).)*-->)?) (?=(?:{UNITS})(?!\w))"
+    rf"|(?P<kept><!--.*?-->|<(pre|code|script|style)\b.*?</\3>|{TAG.pattern})",
+    re.DOTALL,
+)
 HEADING = re.compile(r"<(h\d)\b.*?</\1>|<span class=.sidebar-brand-text.*?</span>", re.DOTALL)
 ITALIC = {"h": "\N{PLANCK CONSTANT}"} | {  # what a browser draws for a letter that is a name
     unicodedata.normalize("NFKC", sign): sign
@@ -350,6 +356,11 @@ def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], d
     context["card_alt"] = card().alt
 
 
+def keep_units(_: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None) -> None:
+    """Ends no line of a text between a number and its unit."""
+    context["body"] = BEFORE_UNIT.sub(lambda x: x["kept"] or x["claim"] + "\N{NO-BREAK SPACE}", context.get("body", ""))
+
+
 def add_controls(
     app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
@@ -369,5 +380,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", make_files)
     app.connect("build-finished", cut_font)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", keep_units)
     app.connect("html-page-context", add_controls)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -40,7 +40,7 @@ SHARP, SMALLER = 200, 150  # pixels an inch: as fine screens show it, and for a 
 SIZE, SMALL, ROW = 15, 11.5, 0.43  # points of the letters, inches from line to line
 MARGIN = 0.3  # inches beside the words
 FAINT = 0.04  # the least weight that is drawn as a line
-ROOM = 1.6  # inches for the five likeliest words
+ROOM = 1.6  # inches for the five most probable words
 FIRST, EACH, LAST = 2000, 1000, 4000  # milliseconds: the first image, each token, the last image
 
 
@@ -165,7 +165,7 @@ def picture(reading: Reading) -> Figure:
 @style()
 def moment(reading: Reading, token: int) -> Figure:
     """A token is written: where it looked, and what else it might have been."""
-    does = f"chooses the next word: the {CHOICES} likeliest of {reading.vocabulary}"
+    does = f"chooses the next word: the {CHOICES} most probable of {reading.vocabulary}"
     figure, axes, _ = scene(reading, token + 1, [token], does, ROOM)
     for row, (word, p) in enumerate(reading.best[token]):
         y = ROOM - 0.06 - 0.29 * row

@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     story: list[str]  # its tokens, as they stand in the text
     summary: list[str]  # [eos] is the last
     weights: Tensor  # (T, S), cross-attention of the last layer, the mean of its heads
-    best: list[list[tuple[str, float]]]  # the likeliest tokens, with their probabilities
+    best: list[list[tuple[str, float]]]  # the most probable tokens, with their probabilities
     vocabulary: int  # how many tokens it chose from
     slots: dict[int, str]  # which tokens of the summary say who, what, where, when, how many
 
@@ -87,7 +87,7 @@ def animation_words(reading: Reading) -> str:
     least = min(best[0][1] for best in reading.best[1:])
     return (
         f"Another story: “{reading.text}” Word by word its summary is written: “{' '.join(reading.summary[:-1])}”. At "
-        f"each step lines show where in the story the model looks, and bars the {CHOICES} likeliest next words. For "
-        f"the first word they are {begin}. Each word after it has at least {percent(least)}, and the whole summary "
+        f"each step lines show where in the story the model looks, and bars the {CHOICES} most probable next words. "
+        f"For the first word they are {begin}. Each word after it has at least {percent(least)}, and the whole summary "
         f"{percent(probability(reading))}."
     )

@@ -75,9 +75,9 @@ class Chapter:
         for number, picture in enumerate(pictures(cell)):
             file = f"{self.name}-{cell.id}-{number}.png"
             Path(self.folder, file).write_bytes(picture.png)
-            words = json.dumps(picture.words, ensure_ascii=False)
+            caption, words = (json.dumps(text, ensure_ascii=False) for text in picture[1:])
             width = min(1, picture.pixels[0] / 1110)
-            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {words})\n````')
+            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {caption}, {words})\n````')
         return parts
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ def page(name: str, folder: Path) -> str:
     def figure(found: re.Match[str]) -> str:
         shutil.copy(COURSE / "docs" / found[2], folder)
         words = json.dumps(" ".join(found[1].split()), ensure_ascii=False)
-        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {words})\n````\n'
+        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {words}, {words})\n````\n'
 
     return FOLDER.sub("", re.sub(r"!\[([^\]]*)\]\(([^)]+)\)\n(?:\n\*.*?\*\n(?=\n))?", figure, text, flags=re.DOTALL))
 

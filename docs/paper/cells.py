@@ -38,9 +38,10 @@ SERVICE = re.compile(
 
 
 class Picture(NamedTuple):
-    """A picture that a cell shows, and its message in words."""
+    """A picture that a cell shows, the sentence under it, and all that it says in words."""
 
     png: bytes
+    caption: str
     words: str
 
     @property
@@ -87,7 +88,8 @@ def unfolded(source: str) -> tuple[str, list[tuple[str, str]]]:
 def pictures(cell: NotebookNode) -> list[Picture]:
     """The pictures that a cell shows."""
     shown = [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
-    return [Picture(b64decode(o.data["image/png"]), o.metadata["image/png"]["alt"]) for o in shown]
+    about = (output.metadata["image/png"] for output in shown)
+    return [Picture(b64decode(o.data["image/png"]), x["caption"], x["alt"]) for o, x in zip(shown, about, strict=True)]
 
 
 def printed(cell: NotebookNode) -> str:

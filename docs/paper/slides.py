@@ -118,7 +118,7 @@ class Deck:
                 for number, picture in enumerate(pictures(cell)):
                     file = f"{cell.id}-{number}.png"
                     Path(self.folder, file).write_bytes(picture.png)
-                    words = plain(lead(picture.words, 50))
+                    words = plain(picture.caption)
                     width, height = picture.pixels
                     kind = "picture .tall" if width < 1.8 * height else "picture"
                     self.slides.append(slide(title, f"![{words}]({file})", kind, plain(picture.words)))

@@ -254,7 +254,7 @@ def test_without_a_kernel_the_bare_opening_questions_are_read(lessons):
 
 
 def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under_it_its_words():
-    drawn = Figure("A line rises from 0 to 1.")
+    drawn = Figure("A line rises. It begins at 0.")
     drawn.subplots().plot([0, 1])
     [shown] = bundles(Live(ipywidgets.IntSlider(), *drawn._repr_mimebundle_()))
     assert set(shown.data) == {"image/png", "text/plain", VIEW}
@@ -262,7 +262,7 @@ def test_a_control_around_a_figure_stores_the_figure_with_its_alt_text_and_under
     picture, words = deepcopy(stored)
     assert base64.b64decode(picture.data.pop("image/png")) == drawn.png()
     assert picture.data == {"text/plain": drawn.alt} and picture.metadata["image/png"]["alt"] == drawn.alt
-    assert words.data == {"text/html": caption(drawn.alt)}
+    assert words.data == {"text/html": caption("A line rises.")}
     assert outputs.clean(stored) == stored and outputs.difference(stored, [shown]) is None
     book = cells.notebook(cells.code("control"))
     book.cells[0].outputs = stored
@@ -316,7 +316,8 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     view = {"version_major": 2, "version_minor": 0, "model_id": "0"}
     book = cells.notebook(cells.code("quiz"), cells.code("print(1)"), cells.code("control"))
     book.cells[0].outputs = [nbformat.v4.new_output("display_data", {"text/plain": "Quiz.", VIEW: view})]
-    data, about = {"text/plain": "A line.", "image/png": "", VIEW: view}, {"image/png": {"alt": "A line."}}
+    data = {"text/plain": "A line.", "image/png": "", VIEW: view}
+    about = {"image/png": {"alt": "A line.", "caption": "A line."}}
     book.cells[2].outputs = [nbformat.v4.new_output("display_data", data, metadata=about)]
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")

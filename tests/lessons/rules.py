@@ -20,9 +20,11 @@ from tests.lessons.stamp import is_setup, stamp
 from tests.nbclaims.cells import METADATA, code_cells, tags, where
 from tests.nbclaims.collector import LOOSE_TAGS
 from tests.nbclaims.numbers import numbers_in
+from tests.nbclaims.prose import sentences
 from tfm_lib.show.live import VIEW
 
 MAX_LINES, MAX_LINES_OF_A_LISTING = 25, 120
+MOST_OF_A_CAPTION = 36  # words
 KNOWN_TAGS = {
     "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
     "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
@@ -101,6 +103,11 @@ def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
                 alt = output.metadata.get(mime, {}).get("alt", "").strip()
                 if mime.startswith("image/") and not (alt and alt in str(output.data.get("text/plain", ""))):
                     yield f"{here} shows a figure whose text/plain is no alt text: make it a tfm_lib.show.figure.Figure"
+                caption = output.metadata.get(mime, {}).get("caption", alt)
+                count, words = len(sentences(caption)), len(caption.split())
+                if mime.startswith("image/") and (count > 1 or words > MOST_OF_A_CAPTION):
+                    wanted = f"one sentence, {MOST_OF_A_CAPTION} words at most, before what only the alt text says"
+                    yield f"{here} has a caption of {count} sentences and {words} words; wanted {wanted}"
 
 
 def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:

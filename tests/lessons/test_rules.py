@@ -27,6 +27,10 @@ def figure(metadata: dict | None = None, text: str = "One red pixel.") -> list:
     return [new_output("execute_result", {"image/png": "", "text/plain": text}, metadata=metadata)]
 
 
+def with_alt(caption: str) -> dict:
+    return {"image/png": {"alt": "One red pixel.", "caption": caption}}
+
+
 def good_lesson():
     """A lesson as it should be, with the outputs that it would have."""
     book = notebook(
@@ -81,6 +85,8 @@ BOUNDS = "".join(f" It is below {n}<!-- claim (bound: why): len(scores) < {n} --
         (append(TEXT, " ![](drawing.svg)"), "a picture has no alt text"),
         (change(FIGURE, outputs=figure({})), "shows a figure whose text/plain is no alt text"),
         (change(FIGURE, outputs=figure(text="<Figure>")), "shows a figure whose text/plain is no alt text"),
+        (change(FIGURE, outputs=figure(with_alt("A pixel. It is red."))), "a caption of 2 sentences and 5 words"),
+        (change(FIGURE, outputs=figure(with_alt("red " * 37 + "."))), "a caption of 1 sentences and 38 words"),
         (append(FIGURE, CAPTION), "writes 'a third' into the words of a figure: 'It is"),
         (change(SCORES, execution_count=7), "execution counts are [1, 7, 3, 4, 5, 6] and not 1, 2, 3"),
         (change(SCORES, execution_count=None, outputs=[]), "cells [3] were not executed before the commit"),

@@ -31,7 +31,7 @@ QUESTION = f"**Is it one?**\n\n- A: Yes.\n- B: No.\n\n{ANSWER}"
 def small(tmp_path):
     """A lesson in which each thing that a lesson can hold is there once."""
     shown = {"image/png": b64encode(PNG).decode()}
-    picture = new_output("display_data", shown, metadata={"image/png": {"alt": ALT}})
+    picture = new_output("display_data", shown, metadata={"image/png": {"alt": ALT, "caption": ALT[:-6]}})
     opening = new_output("execute_result", {"text/markdown": "Read or skip?\n\n1. Is it one?", "text/plain": "Quiz"})
     check = "from tfm_lib.ask.checks import check\n\nmine = ...\n\ncheck('a.b', mine)"
     tagged = {name: {"tags": [name]} for name in ("exercise", "solution", "guess")}
@@ -83,7 +83,7 @@ def test_a_chapter_has_its_solutions_and_answers_at_its_end_and_no_machinery(sma
     assert places == sorted(places)
     for machinery in ("quiz", "claim", "Press", "check", "draw()", "not attempted", "<details"):
         assert machinery not in text
-    assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and f'0.png", 50%, "{ALT}")' in text
+    assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and f'0.png", 50%, "{ALT[:-6]}", "{ALT}")' in text
 
 
 def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_path):

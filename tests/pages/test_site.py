@@ -138,6 +138,13 @@ def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
     return html, json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
 
 
+def test_no_line_of_a_text_ends_between_a_number_and_its_unit():
+    kept = '<img alt="9 %"><pre>9 %</pre><code class="a">9 s</code><script>9 %</script><!-- claim: 1<9 % -->in 9 steps'
+    context = {"body": f"<p>99.9 %, 3 MiB, 0.8<!-- claim: a > 1 --> s</p>{kept}"}
+    pages.keep_units(None, "", "", context, None)
+    assert context["body"] == f"<p>99.9\xa0%, 3\xa0MiB, 0.8<!-- claim: a > 1 -->\xa0s</p>{kept}"
+
+
 def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_script():
     output = picture("It is turned.")
     output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}

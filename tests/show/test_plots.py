@@ -140,13 +140,15 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, mo
         InteractiveShell._instance = None
     assert set(picture.data) == {"image/png", "text/plain"}
     assert picture.data["text/plain"] == picture.metadata["image/png"]["alt"] == figure.alt
-    assert words.data == {"text/html": caption(figure.alt)}, "the words stand under the picture"
+    assert words.data == {"text/html": caption(figure.caption)}, "its first sentence stands under it"
     shown = picture.data["image/png"]
     assert (base64.b64decode(shown) if isinstance(shown, str) else shown) == figure.png()
 
 
 def test_a_long_word_and_a_dollar_sign_stay_as_they_are():
     Figure("It costs $5 and $6, " + "w" * 60).png()
+    alt = "It grows 1.5 times, at i.e. 3. As “one says.” So it goes."
+    assert Figure(alt).caption == "It grows 1.5 times, at i.e. 3." and Figure(alt[30:]).caption == "As “one says.”"
     attention_map(torch.eye(2), ["$5", "$6"], ["$x$", "{"]).png()
     words = caption("It costs $5 & $6 after <s>.")
     assert "It costs $5 &amp; $6 after &lt;s&gt;.</p>" in words and "mathjax_ignore" in words

@@ -90,7 +90,7 @@ class Describer(nn.Module):
 
 @torch.no_grad()
 def describe(describer: nn.Module, memory: Tensor, start_id: int) -> Tensor:
-    """The four likeliest words of each picture, one after the other: memory (B, S, D) -> tokens (B, 4)."""
+    """The four most probable words of each picture, one after the other: memory (B, S, D) -> tokens (B, 4)."""
     tokens = torch.full((len(memory), 1), start_id)
     for _ in range(4):
         tokens = torch.cat([tokens, describer(tokens, memory)[:, -1:].argmax(-1)], 1)

@@ -87,6 +87,7 @@ def _picture(
         values, limit = tensor.norm(dim=-1, keepdim=True), max(of.norm(dim=-1).max().item() for of in vectors)
     row, column = divmod(int(values.abs().argmax()), values.shape[1])
     figure = Figure(f"{title}. {opened.about} {_reading(opened, rows, keys, values, row, column)}", 5.2)
+    figure.caption = opened.about
     left, right = figure.subplots(1, 2)
     draw_boxes(left, columns, opened)
     right.set_title(f"{title}\n{opened.name}\nshape {tuple(tensor.shape)}", loc="left", fontsize=8.5)

@@ -19,6 +19,27 @@ if TYPE_CHECKING:  # torch and matplotlib load only with a picture: a quiz has n
 Weights = Mapping[str, bytes] | None  # checkpoints by name
 WORDS: dict[str, str] = json.loads(SENTENCES.read_text(encoding="utf-8"))
 
+CAPTIONS = {  # what stands under the picture of a control; its alt text says the rest
+    "attentionControl": "Where the model looks in the story while it writes one word of the summary.",
+    "beamControl": "The continuations between which beam search chooses at its first step.",
+    "bitsControl": "With fewer bits for each weight the file shrinks, and at last the headlines break.",
+    "bottleneckControl": "How often three models repeat a string without a mistake, and where one of them looks.",
+    "cacheControl": "What the cache keeps after each step of writing, and the work of a step with and without it.",
+    "decodingControl": "The summary so far, and the words that are the most probable next.",
+    "headsControl": "Where one word looks in each head of a layer, and in the mean of all heads.",
+    "machine": "Where each word of the headline that the model writes looks in the story.",
+    "maskControl": "Padding and later words are masked, so that they get no weight.",
+    "pictureControl": "A picture in patches, the patches that the model looks at, and what it says.",
+    "prefixControl": "With a prefix, each token sees all of the prefix and, after it, only the past.",
+    "queryAmongKeys": "The larger the dot product of the query with a key, the larger the weight of that key.",
+    "sinusoidControl": "How far the hands turn between two positions depends only on their offset.",
+    "softmaxTemperature": "The softmax turns the scores of eight keys into weights.",
+    "stepsControl": "Which parts of a headline the model gets right at one step of its training.",
+    "swapAttention": "One story's headline after the trained model's attention was replaced.",
+    "translatorControl": "Where the aligned head looks in a sentence while one subword of its translation is written.",
+    "twoSummarizers": "The plain model writes only words that it knows; the copying one takes others from the story.",
+}
+
 
 class Control(AnyWidget):
     """A function of js/ in a cell: a kernel makes it, then it runs by itself, and the kernel may be gone.
@@ -48,6 +69,7 @@ def control(name: str, data: Mapping[str, Any], figure: "Figure", weights: Weigh
     """
     from tfm_lib.show.weights import SHIPPED
 
+    figure.caption = CAPTIONS.get(name, figure.caption)
     bundle, about = figure._repr_mimebundle_()
     if {*(weights or {})} <= {*SHIPPED}:
         # As text: a stored notebook sorts the names of whatever is not.

@@ -4,6 +4,7 @@ Nothing here imports pyplot or leaves a trace in `matplotlib.rcParams`; a lesson
 """
 # ruff: noqa: F401  (lessons and drawings find the colors here, too)
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -44,6 +45,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.8,
 }
+SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z“])|(?<=[.!?][”)]) (?=[A-Z“])")
 Labels = Sequence[object] | None  # tokens, or their numbers where there are none
 
 
@@ -57,10 +59,11 @@ def style() -> Iterator[None]:
 
 
 class Figure(figure.Figure):
-    """A picture of `height` inches with its message `alt` as alt text and, where a cell shows it, as text under it.
+    """A picture of `height` inches with its message `alt` as alt text, whose first sentence stands under it in a cell.
 
-    Draw on it as on any matplotlib figure, inside `with style():` where lines and letters should look like the
-    course's. Raises ValueError where the message is empty.
+    What follows that sentence, such as numbers, is for those who cannot see the picture. `figure.caption = ...` puts
+    another sentence under it. Draw on it as on any matplotlib figure, inside `with style():` where lines and letters
+    should look like the course's. Raises ValueError where the message is empty.
     """
 
     @style()
@@ -71,6 +74,7 @@ class Figure(figure.Figure):
         size, dpi = (width, height), 1.5 * CSS_PIXELS_PER_INCH
         super().__init__(figsize=size, dpi=dpi, facecolor="white", layout=layout)
         self.alt = " ".join(alt.split())
+        self.caption = SENTENCE_END.split(self.alt, maxsplit=1)[0]
 
     @style()
     def subplots(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +101,7 @@ class Figure(figure.Figure):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         data = {"image/png": self.png(), "text/plain": self.alt}
         width = round(self.get_size_inches()[0] * CSS_PIXELS_PER_INCH)
-        return data, {"image/png": {"alt": self.alt, "width": width}}
+        return data, {"image/png": {"alt": self.alt, "caption": self.caption, "width": width}}
 
     def _ipython_display_(self) -> None:
         # Once any cell has imported pyplot (d2l does), IPython would draw every matplotlib figure its own way,
@@ -105,7 +109,7 @@ class Figure(figure.Figure):
         from IPython.display import publish_display_data
 
         publish_display_data(*self._repr_mimebundle_())
-        publish_display_data({"text/html": caption(self.alt)})
+        publish_display_data({"text/html": caption(self.caption)})
 
 
 def finite_array(tensor: Tensor, name: str, axes: str) -> np.ndarray:

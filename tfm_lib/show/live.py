@@ -26,7 +26,7 @@ def static_form(output: Mapping[str, Any]) -> list[dict[str, Any]]:
     if VIEW not in data or "text/plain" not in data:
         return [dict(output)]
     del data[VIEW]
-    message = about.get("image/png", {}).get("alt")
+    message = about.get("image/png", {}).get("caption")
     words = {"output_type": "display_data", "data": {"text/html": caption(message or "")}, "metadata": {}}
     return [{**output, "data": data}, *[words] * (message is not None)]
 

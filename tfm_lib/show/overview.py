@@ -104,8 +104,8 @@ def overview(lit: Parts) -> Figure:
     if isinstance(lit, str) or not set(lit) <= set(PARTS):
         raise ValueError(f"lit is {lit!r}; wanted a list of names out of {', '.join(PARTS)}")
     message = (
-        "Where this lesson is in the Transformer: above, the encoder turns the source into memory; below, the decoder "
-        f"reads it and predicts each next token. In color: {'; '.join(PARTS[part].words for part in lit)}."
+        f"Where this lesson is in the Transformer, in color: {'; '.join(PARTS[part].words for part in lit)}. "
+        "Above, the encoder turns the source into memory; below, the decoder reads it and predicts each next token."
     )
     inside = set(INSIDE) & set(lit)
     foot, belongs = 1.05 if inside else 0.0, ATTENTIONS if inside else set[str]()

@@ -32,7 +32,7 @@ def _attention_message(maps: np.ndarray, queries: list[str], keys: list[str], he
     asks, answers = quoted(queries), quoted(keys)
     if len(maps) == 1 and len(queries) <= 6:
         looks = "; ".join(f"{ask} {_look(row, answers)}" for ask, row in zip(asks, maps[0], strict=True))
-        return f"Attention: each row is a query and shows where it looks most: {looks}."
+        return f"Attention: each row is a query, each column a key. Each query looks most here: {looks}."
     rows = [weights.max(1).argmax() for weights in maps]
     tops = [f"{asks[row]} looks {_look(weights[row], answers)}" for row, weights in zip(rows, maps, strict=True)]
     if len(maps) == 1:

@@ -99,5 +99,5 @@ def decoding_control(model: Transformer, vocabulary: Vocabulary, story: str = ""
     figure = Figure(sentence("decoding", *chances, so_far, more, invented))
     looks = [WRITTEN] * length + [AHEAD] * len(rest)
     summary = "summary: filled is written, dotted is to come", texts, looks
-    set_choices(figure, f"word {length + 1}: the likeliest", names, values, summary)
+    set_choices(figure, f"word {length + 1}: the most probable", names, values, summary)
     return model_control("decodingControl", data, figure, model, vocabulary)

@@ -16,7 +16,7 @@ from tfm_lib.data.vocabulary import EOS_ID, PAD_ID, START_ID
 @exercise(
     difficulty=1,
     minutes=3,
-    trains="what a first loss should be",
+    trains="the loss that an untrained model should have",
     right="Any weighted mean of equal losses is the same, so smoothing and padding change nothing here.",
     tolerance=0.002,
 )
