@@ -119,7 +119,7 @@ def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path(
     files = {lesson.name: as_file(learners_copy(lesson, colab=True)) for lesson in lessons}
     with TemporaryDirectory() as work:
         build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work]
-        subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(build, check=True, env=os.environ | {"HATCH_QUIET": "1"})
         [built] = Path(work).glob("tfm_lib-*.whl")
         files[built.name] = built.read_bytes()
     wheel = out / built.name
