@@ -14,6 +14,7 @@ import typst
 from nbformat import NotebookNode
 
 from docs.paper.cells import TITLE, code, on_paper, pictures, printed, read, tags, unfolded
+from tfm_lib.files import write_whole
 from tfm_lib.lessons import COURSE, FIRST_BEYOND, LESSONS, Lesson
 
 HERE = Path(__file__).resolve().parent
@@ -133,4 +134,4 @@ def typeset(files: list[Path], folder: Path, out: Path) -> None:
         body = body.replace(old, new)
     head = f'#import "book.typ": *\n#show: book.with("{project["version"]}")\n'
     Path(folder, "main.typ").write_text(head + body, encoding="utf-8")
-    typst.compile(folder / "main.typ", output=out, ignore_system_fonts=True)
+    write_whole(out, typst.compile(folder / "main.typ", ignore_system_fonts=True))

@@ -177,7 +177,9 @@ def write_slides(out: Path, lessons: Sequence[Lesson] = LESSONS) -> int:
             subset.save_font(font, f"{work}/{FONT.stem}.woff", options)
         shutil.copy(HERE / "slides.css", work)
         for lesson in lessons:
-            write_deck(lesson, Path(work), out / f"{lesson.name}.html")
+            write_deck(lesson, Path(work), Path(work) / f"{lesson.name}.html")
+        for lesson in lessons:  # once all are there
+            shutil.move(f"{work}/{lesson.name}.html", out / f"{lesson.name}.html")
     return len(lessons)
 
 

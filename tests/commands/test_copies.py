@@ -100,8 +100,9 @@ def test_a_lesson_that_lost_its_tags_and_ids_hands_out_no_solution(lessons, tmp_
 
 
 def test_a_solution_that_would_be_handed_out_is_refused(lessons, tmp_path):
-    book = cells.read(lessons / "01_a.ipynb")
+    book = cells.read(lessons / "02_b.ipynb")
     book.cells.append(cells.markdown("<details open><summary>Solution</summary>\n\nx = 1\n\n</details>"))
-    cells.write(lessons / "01_a.ipynb", book)
-    with pytest.raises(ValueError, match=r"01_a.ipynb: a solution that isn't folded .*<summary>Solution"):
+    cells.write(lessons / "02_b.ipynb", book)
+    with pytest.raises(ValueError, match=r"02_b.ipynb: a solution that isn't folded .*<summary>Solution"):
         without_solutions(lessons, tmp_path / "student")
+    assert not (tmp_path / "student").exists()

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,6 +97,10 @@ def test_the_folder_for_colab_has_lessons_with_links_that_work_there_and_one_whe
     monkeypatch.setattr(subprocess, "run", build)
     for old in ("tfm_lib-0.9.0-py3-none-any.whl", "notes.txt"):
         (tmp_path / old).write_bytes(b"old")
+    with monkeypatch.context() as failing, pytest.raises(OSError, match="no hatchling"):
+        failing.setattr(subprocess, "run", Mock(side_effect=OSError("no hatchling")))
+        course.colab(tmp_path)
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"old"} and len([*tmp_path.iterdir()]) == 2
     course.colab(tmp_path)
     assert f"19 lessons and tfm_lib-1.0.0-py3-none-any.whl are in {tmp_path}" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".ipynb"} == {

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
+from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs, stem
 
 
 def write(path: Path, pairs: list[Pair]) -> Path:
@@ -69,6 +69,8 @@ BROKEN = {  # by the file's name: what it holds, and what is said
         (b"article,summary\na\n", "line 2: 1 cells, and 2 in the header"),
         (b"article,summary\na,b\na,\n", "line 3: summary is empty"),
         (b'article,summary\na,b\na,"b\na,b\n', "line 3: not CSV .*row that begins there"),
+        (b'article,summary\n"a \\"b\\", c",d\n', "line 2: not CSV .*write each quote twice"),
+        (b'article,summary\n"a \\", b",c\n', "line 2: 3 cells, and 2 in the header; .*write each quote twice"),
         (b'article,summary\na,"b\n', "line 2: not CSV .*row that begins there"),
         (b"article,summary\na,\xff\n", "line 2: not UTF-8"),
         (b"PK\x03\x04\x14", "a zip file, as workbooks of Excel"),
@@ -174,6 +176,23 @@ def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
     write(tmp_path / "train.csv", MANY)
     with pytest.raises(ValueError, match="train.csv and train.jsonl.gz are train twice; give one of them"):
         read_splits(tmp_path)
+
+
+def test_a_list_that_is_written_as_text_is_learned_with_a_word(tmp_path: Path) -> None:
+    lists, messages = [Pair("['a', \"b\"]", '["c"]'), Pair("[a] 'b'", "[b]")], []
+    assert read_pairs(write(tmp_path / "a.csv", lists), say=messages.append) == lists
+    assert messages[1].startswith("a.csv: 2 of the texts may be lists, such as ['a', \"b\"], and their brackets are")
+    read_pairs(write(tmp_path / "b.csv", lists[1:]), say=messages.append)
+    assert messages[2:] == ["b.csv: 1 row, 1 pair"]
+
+
+def test_a_file_that_the_system_takes_for_train_is_it(tmp_path: Path) -> None:
+    """As train.csv where the folder has Train.csv, and case makes no other file."""
+    for name in ("train.csv", "dev.csv", "test.csv"):
+        write(tmp_path / name, [Pair(name, name)])
+    (tmp_path / "other.csv").hardlink_to(tmp_path / "train.csv")
+    assert read_splits(tmp_path / "other.csv").dev == [Pair("dev.csv", "dev.csv")]
+    assert stem(tmp_path / "other.csv") == tmp_path.name
 
 
 def test_a_cell_of_a_csv_may_be_long_and_the_limit_of_others_stays(tmp_path: Path) -> None:

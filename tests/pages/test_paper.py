@@ -133,6 +133,21 @@ def test_a_book_is_typeset_and_what_is_not_in_it_is_no_link(small, tmp_path):
     assert "deeper and out" in texts[-1] or "deeper and out" in texts[-2]
 
 
+def test_a_deck_that_fails_leaves_all_that_was_there(tmp_path, monkeypatch):
+    def write(lesson, folder, out):
+        if lesson is LESSONS[1]:
+            raise ValueError("no such formula")
+        out.write_text("new")
+
+    monkeypatch.setattr(slides, "write_deck", write)
+    (tmp_path / f"{LESSONS[0].name}.html").write_text("old")
+    with pytest.raises(ValueError, match="no such formula"):
+        slides.write_slides(tmp_path, LESSONS[:2])
+    assert [deck.read_text() for deck in tmp_path.iterdir()] == ["old"]
+    assert slides.write_slides(tmp_path, LESSONS[:1]) == 1
+    assert [deck.read_text() for deck in tmp_path.iterdir()] == ["new"]
+
+
 @pytest.mark.slow
 def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
     """The margins are 28 mm; a millimeter lets an italic letter lean over."""

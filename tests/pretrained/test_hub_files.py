@@ -115,7 +115,7 @@ def publish(name: str, parts: dict[str, Path], folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.filterwarnings("ignore:Deprecated in 0.9.0:DeprecationWarning")  # of tokenizers, in transformers 5.0
+@pytest.mark.filterwarnings("ignore:Deprecated in 0.9.0:DeprecationWarning")  # of tokenizers, in transformers 5.4
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 @pytest.mark.parametrize("name", ONES)
 def test_a_model_of_the_hub_writes_what_transformers_writes(name, tokenizers, tmp_path):  # noqa: F811

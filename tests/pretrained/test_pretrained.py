@@ -237,6 +237,8 @@ BROKEN = [
     (rewritten("tokenizer.json", "{"), "can't be read as a tokenizer"),
     (without("model.safetensors"), "has no weights; it needs model.safetensors"),
     (cut_short, "are cut short or altered"),
+    (rewritten("model.safetensors.index.json", '{"weight_map": {'), "index.json is cut short or altered (Expecting"),
+    (rewritten("model.safetensors.index.json", "{}"), "index.json is cut short or altered ('weight_map'); fetch it"),
     (weighs(drop="fc1.bias"), "only the model has model.decoder.layers.0.fc1.bias"),
     (weighs(model__more=torch.zeros(3)), "only the file has model.more"),
     (weighs(**{BIAS: torch.zeros(3)}), f"of another shape are {BIAS}"),

@@ -17,6 +17,7 @@ from tests.times import HUNG
 from tests.writing.test_decoding import lively
 from tfm_lib.commands.cli import run
 from tfm_lib.data.vocabulary import Vocabulary
+from tfm_lib.errors import CourseError
 from tfm_lib.learning.checkpoints import History, State, save_checkpoint
 from tfm_lib.learning.recipes import Recipe
 from tfm_lib.pretrained import newsroom_model
@@ -248,6 +249,10 @@ def test_what_a_run_has_shown_is_said_where_it_writes(toy, capsys):
     out, err = capsys.readouterr()
     assert err == f"Model: runs{os.sep}toy\n{results['remarks'][0]}\n"
     assert len(out.split()) <= 2 < len(toy.write("the old mill").split())
+    for broken in ('{"length": 2', "[]"):
+        Path("runs/toy/scores.json").write_text(broken)
+        with pytest.raises(CourseError, match="scores.json is cut short or altered .*; delete it, and the model"):
+            Summarizer.load("runs/toy")
 
 
 @pytest.mark.parametrize("arguments", [["--file", "-"], []])

@@ -102,8 +102,10 @@ def site() -> None:
     with TemporaryDirectory() as work:
         if main(["-q", "-W", "--keep-going", "-c", "docs", "-d", f"{work}/doctrees", ".", f"{work}/site"]):
             sys.exit(1)
-        shutil.rmtree("site", ignore_errors=True)
-        shutil.move(f"{work}/site", "site")
+        with TemporaryDirectory(dir=".") as beside:  # what was there stays until the new one is on its disk
+            shutil.move(f"{work}/site", beside)
+            shutil.rmtree("site", ignore_errors=True)
+            os.replace(f"{beside}/site", "site")
     print("The pages are in site/; the first one is site/index.html.")
 
 
@@ -113,15 +115,19 @@ def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path(
     enter_clone()
     if not find_spec("hatchling"):
         raise CourseError(f"the package is built by hatchling: uv pip install --python {sys.executable} hatchling")
-    out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("tfm_lib-*.whl"):
-        old.unlink()
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
-    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
-    [wheel] = out.glob("tfm_lib-*.whl")
     lessons = sorted(FOLDER.glob("*.ipynb"))
-    for lesson in lessons:
-        write_whole(out / lesson.name, as_file(learners_copy(lesson, colab=True)))
+    files = {lesson.name: as_file(learners_copy(lesson, colab=True)) for lesson in lessons}
+    with TemporaryDirectory() as work:
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work]
+        subprocess.run(build, check=True, env=os.environ | {"HATCH_QUIET": "1"})
+        [built] = Path(work).glob("tfm_lib-*.whl")
+        files[built.name] = built.read_bytes()
+    wheel = out / built.name
+    for name, content in files.items():
+        write_whole(out / name, content)
+    for old in out.glob("tfm_lib-*.whl"):
+        if old != wheel:
+            old.unlink()
     size = sum(file.stat().st_size for file in (wheel, *out.glob("*.ipynb"))) / 1e6
     print(
         f"{len(lessons)} lessons and {wheel.name} are in {out}, {size:.0f} MB. Put the folder on Google Drive and open"

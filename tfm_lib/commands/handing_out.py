@@ -109,8 +109,8 @@ def write_assignments(out: Path) -> int:
 
     After each exercise comes a locked cell, worth its difficulty in points, in which a wrong answer raises.
     """
-    lessons = [lesson for lesson in LESSONS if lesson.exercises]
-    for lesson in lessons:
+    files = {out / "nbgrader_config.py": CONFIG.encode()}
+    for lesson in [lesson for lesson in LESSONS if lesson.exercises]:
         book, about = learners_copy(lesson.file), headings(lesson.file)
         solutions = _solutions(book["cells"])
         if not solutions:
@@ -124,9 +124,10 @@ def write_assignments(out: Path) -> int:
             if cell["cell_type"] == "code" and (name := _name(source)) in about:
                 cells.append(_graded(cell, name, solutions[name], about[name].difficulty))
         book["cells"] = cells
-        write_whole(out / "source" / lesson.name / f"{lesson.name}.ipynb", as_file(book))
-    write_whole(out / "nbgrader_config.py", CONFIG.encode())
-    return len(lessons)
+        files[out / "source" / lesson.name / f"{lesson.name}.ipynb"] = as_file(book)
+    for path, content in files.items():  # once all are known
+        write_whole(path, content)
+    return len(files) - 1
 
 
 def _name(source: str) -> str:

@@ -80,7 +80,7 @@ def without_solutions(source: Path, target: Path) -> int:
     lessons = sorted(source.glob("*.ipynb"))
     if not lessons:
         raise CourseError(f"no lesson in {source}; install the course anew, or give the folder that has them")
-    removed = 0
+    removed, books = 0, dict[Path, bytes]()
     for lesson in lessons:
         book = learners_copy(lesson)
         for cell in book["cells"]:
@@ -90,7 +90,9 @@ def without_solutions(source: Path, target: Path) -> int:
                     raise CourseError(f"{lesson}: a solution that isn't folded as the others: {left[0]!r}")
                 cell["source"] = (text.rstrip() if count else text).splitlines(keepends=True)
                 removed += count
-        write_whole(target / lesson.name, as_file(book))
+        books[target / lesson.name] = as_file(book)
+    for path, content in books.items():
+        write_whole(path, content)
     return removed
 
 

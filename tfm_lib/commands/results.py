@@ -145,9 +145,11 @@ def conclusion(learned: int, tested: int, over_best: tuple[float, float, float],
     each = 100 / tested
     measure = f"{tested:,} test pair{'s' * (tested != 1)}: each moves a score by up to {each:.1f}"
     measure += ", so that they say little." if tested < FEW else "."
-    help = f"It learned from {learned:,} pairs; more of them, or more time, may help."
+    pairs = f"{learned:,} pair{'s' * (learned != 1)}"
+    help = f"It learned from {pairs}; more of them, or more time, may help."
     if learned < MANY and not published:
-        help = f"{learned:,} pairs teach little language; {option('model', 'facebook/bart-base')} has learned English."
+        teach = f"{pairs} teach{'es' * (learned == 1)} little language"
+        help = f"{teach}; {option('model', 'facebook/bart-base')} has learned English."
     return [verdict, measure, help]
 
 

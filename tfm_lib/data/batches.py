@@ -32,7 +32,8 @@ class Examples:
         return len(self.articles)
 
     def __str__(self) -> str:
-        return f"{len(self)} pairs; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
+        pairs = f"{len(self)} pair{'s' * (len(self) != 1)}"
+        return f"{pairs}; cut for length: {self.cut_articles} articles, {self.cut_summaries} summaries"
 
     def batch(self, indices: Sequence[int]) -> "Batch":
         """The examples of these indices, padded and shifted. A summary that was cut has no end to learn."""

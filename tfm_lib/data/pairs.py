@@ -12,6 +12,7 @@ from tfm_lib.data.records import ENDINGS, ending_of, read_rows
 from tfm_lib.data.tables import reasons
 from tfm_lib.errors import CourseError, option
 
+LIST = re.compile(r"""\[\s*["'].*["']\s*\]""", re.DOTALL)  # as pandas writes a list into a cell
 NAMES = {  # what the hub and its datasets call the files of the splits
     "train": ("train", "training"),
     "dev": ("dev", "validation", "valid", "val", "eval"),
@@ -58,7 +59,10 @@ def read_pairs(
         fix = f"mend them, or leave them out: {option('skip')}"
         raise CourseError(f"{path}: {len(broken):,} of {count:,} rows are no pairs; {fix}{reasons(broken)}")
     skipped = f", {len(broken):,} skipped{reasons(broken)}" if broken else ""
-    say(f"{path.name}: {count:,} rows, {len(pairs):,} pairs{skipped}")
+    say(f"{path.name}: {count:,} row{'s' * (count != 1)}, {len(pairs):,} pair{'s' * (len(pairs) != 1)}{skipped}")
+    if lists := [text for pair in pairs for text in pair if LIST.fullmatch(text)]:
+        example = f"{len(lists):,} of the texts may be lists, such as {lists[0][:20]}"
+        say(f"{path.name}: {example}, and their brackets are learned, too; join the parts of each, if that isn't meant")
     return pairs
 
 
@@ -127,7 +131,7 @@ def _files_of_splits(path: Path) -> dict[str, list[Path]]:
             fix = f"write one: datasets.load_from_disk({str(saved[0].parent)!r}).to_json('train.jsonl')"
         raise CourseError(f"{path}: no file named train that ends in {', '.join(ENDINGS)}; {fix}")
     if path.is_file():
-        if path not in found.get("train", ()):
+        if not _is_one_of(path, found.get("train", ())):
             return {}
         alike = {split: [file for file in files if _suffix(file) == _suffix(path)] for split, files in found.items()}
         found = {split: files for split, files in alike.items() if files}
@@ -136,6 +140,11 @@ def _files_of_splits(path: Path) -> dict[str, list[Path]]:
             names = " and ".join(file.name for file in files)
             raise CourseError(f"{folder}: {names} are {split} twice; give one of them instead of the folder")
     return found
+
+
+def _is_one_of(path: Path, files: Sequence[Path]) -> bool:
+    """Whether the system takes a file for one of these, as train.csv for Train.csv where case makes no other file."""
+    return any(path.samefile(file) for file in files)
 
 
 def _suffix(file: Path) -> str:
@@ -151,7 +160,7 @@ def _named(folder: Path, name: str) -> list[Path]:
 def stem(data: Path) -> str:
     """What pairs are called that `read_splits` reads, however they are given: as their file, or a split's folder."""
     path = Path(expanduser(data)).resolve()
-    if path.is_file() and any(path in _named(path.parent, name) for name in NAMES["train"]):
+    if path.is_file() and any(_is_one_of(path, _named(path.parent, name)) for name in NAMES["train"]):
         path = path.parent
     if path.is_dir():
         name = path.parent.name if path.name == "data" else path.name

@@ -12,6 +12,7 @@ from tfm_lib.errors import CourseError
 NOTHING = '",;|\t \r\n'  # of these signs a blank row consists
 LONG = 80  # characters, which names of columns don't have
 SHOWN = 5  # reasons why rows are broken, and rows of each
+ESCAPED = 'CSV knows no \\": inside of a quoted text write each quote twice, as pandas does by to_csv(FILE)'
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}  # Excel's choice depends on the country
 
 
@@ -55,7 +56,8 @@ def table_rows(text: str, fields: Sequence[str], tabs: bool) -> Iterator[Row]:
         record: object = dict(zip(names, row, strict=False))
         if len(row) < len(names) or any(row[len(names) :]):
             holds = DELIMITERS.get(delimiter, repr(delimiter))
-            record = CourseError(f"{len(row)} cells, and {len(names)} in the header; quote a text that holds {holds}")
+            fix = ESCAPED if any(cell.endswith("\\") for cell in row) else f"quote a text that holds {holds}"
+            record = CourseError(f"{len(row)} cells, and {len(names)} in the header; {fix}")
         yield Row(f"line {number}", record)
 
 
@@ -115,7 +117,9 @@ def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterato
                 yield begin, row
             begin = rows.line_num + 1
     except csv.Error as error:
-        raise csv.Error(f", line {begin}: not CSV ({error}); check the quotes of the row that begins there") from error
+        escaped = '\\"' in "".join([*lines][begin - 1 : rows.line_num])
+        fix = ESCAPED if escaped else "check the quotes of the row that begins there"
+        raise csv.Error(f", line {begin}: not CSV ({error}); {fix}") from error
     finally:
         csv.field_size_limit(usual)
 

@@ -68,7 +68,7 @@ def card(
             measures = [measure for measure in LABELS if measure in rows["model"]]
             table = [["", *(LABELS[measure] for measure in measures)], ["---"] * (1 + len(measures))]
             table += [[row, *(f"{100 * result[measure]:.1f}" for measure in measures)] for row, result in rows.items()]
-            parts += [f"## The {of}: {tested['pairs']:,} pairs, in percent"]
+            parts += [f"## The {of}: {tested['pairs']:,} pair{'s' * (tested['pairs'] != 1)}, in percent"]
             parts += ["\n".join(f"| {' | '.join(cells)} |" for cells in table)]
     parts += [f"It {FACTS}" if tuned else f"It has read nothing but its training pairs, and {FACTS}"]
     return "\n\n".join(parts)

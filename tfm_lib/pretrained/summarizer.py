@@ -137,9 +137,16 @@ class Summarizer:
 
 
 def results_of(checkpoint: Path) -> dict[str, Any]:
-    """What a run left beside it: scores and, of somebody's pairs, their `fields`, `length` and `remarks` for users."""
+    """What a run left beside it: scores and, of somebody's pairs, their `fields`, `length` and `remarks` for users.
+
+    Raises ValueError where the file is cut short or altered.
+    """
     path = checkpoint.with_name(SCORES)
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")).items()) if path.is_file() else {}
+    except (ValueError, AttributeError) as error:
+        fix = "delete it, and the model writes without it, or train the model anew"
+        raise CourseError(f"{path} is cut short or altered ({error}); {fix}") from error
 
 
 def find_checkpoint(run: str | Path | None = None) -> Path:

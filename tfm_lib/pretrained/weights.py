@@ -63,7 +63,10 @@ def read_weights(folder: Path, config: TransformerConfig) -> Transformer:
 def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Name and content of each tensor of a published model's weights."""
     index = folder / "model.safetensors.index.json"  # a large model's, in several files
-    names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
+    try:
+        names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CourseError(f"{index} is cut short or altered ({error}); fetch it anew") from error
     paths, pickled = [folder / name for name in sorted(names)], folder / PICKLED
     try:
         if all(path.exists() for path in paths):

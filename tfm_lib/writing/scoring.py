@@ -121,7 +121,7 @@ class Table:
         width = max(map(len, self.scores))
         rows = {name: _scored(row) for name, row in self.scores.items()}
         labels = "".join(f"{LABELS[column]:>9}" for column in next(iter(rows.values())))
-        lines = [f"{f'{self.pairs} pairs':<{width}}{labels}"]
+        lines = [f"{f'{self.pairs} pair' + 's' * (self.pairs != 1):<{width}}{labels}"]
         for name, row in rows.items():
             lines.append(f"{name:<{width}}" + "".join(f"{100 * value:9.1f}" for value in row.values()))
         if self.tokenizer is not ENGLISH:
