@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
-from tfm_lib.checkup.losses import own_loss
+from tfm_lib.checkup.losses import cross_entropy
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, looks_up
 
@@ -65,7 +65,7 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
                 reached.ran.add(id(part))
                 if looks_up(part, args, tgt, src) and id(part.weight) in names:
                     reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
-            loss = own_loss(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
+            loss = cross_entropy(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
                 return reached._replace(none="the loss of random tokens has no gradient at all.")
             loss.backward()
@@ -141,9 +141,9 @@ def _heads(reached: Reached) -> Iterator[Found]:
             if len(axes) == 2 and _in_blocks(~seen):
                 part = ".".join(name.split(".")[:-2])
                 of_part.setdefault(part, []).append(f"{int((~seen).sum())} of {len(seen)} {which} of {name}")
-    for part, told in of_part.items():
-        if len(told) > 1:
-            yield "gradients.heads", f"no gradient reaches {', '.join(told[:3])}.", part
+    for part, blocks in of_part.items():
+        if len(blocks) > 1:
+            yield "gradients.heads", f"no gradient reaches {', '.join(blocks[:3])}.", part
             return
 
 

@@ -145,7 +145,7 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
     except Exception:  # the part that looks at `generate` says so
         return
     if any(isinstance(word, str) for row in rows for word in row):
-        few, many, after = 0, *(sum(a != b for a, b in zip(alone, others, strict=True)) for others in (rows, behind))
+        few, many, after = 0, *(sum(a != b for a, b in zip(alone, texts, strict=True)) for texts in (rows, behind))
     else:
         few, many, after = (_missed(pairs, found) for found in (alone, rows, behind))
     known = f"of {len(rows)} pairs that it knows by heart"

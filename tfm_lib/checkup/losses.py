@@ -21,7 +21,7 @@ SHIFTS = (  # of labels against the input, all of them wrong
 )
 
 
-def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The cross-entropy of labels (B, T) under logits (B, T, V), for a model that brings no loss."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
@@ -33,7 +33,7 @@ def start(subject: Subject) -> Iterator[Found]:
     if out.isnan().any() or bool((out >= 0).all() and spread(out.sum(-1)) < 1e-3):
         return
     labels = subject.tgt.ids(LENGTH, 4, seed=9)
-    loss = float(own_loss(out, labels))
+    loss = float(cross_entropy(out, labels))
     if abs(loss - blind) > 1 + 0.3 * blind:
         at_input = float(out.gather(-1, tgt.to(out.device)[..., None]).mean() - out.mean()) / spread(out)
         seen = f"the loss of random tokens is {loss:.1f}, where a blind guess has ln V = {blind:.1f}; "

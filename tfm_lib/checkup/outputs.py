@@ -129,9 +129,9 @@ def memory(subject: Subject) -> Iterator[Found]:
         with subject.remembering():
             try:
                 subject(*before)
-                kept = subject.apart(afresh, subject(tgt, src))
+                differs = subject.apart(afresh, subject(tgt, src))
             except Exception:
-                kept = True
-        if kept:
+                differs = True
+        if differs:
             yield "state.kept", f"after {what}, the same texts get other scores than in a first call."
             return

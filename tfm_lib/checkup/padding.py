@@ -75,10 +75,10 @@ def _company(subject: Subject) -> Iterator[Found]:
         src, tgt = subject.src.mixed(read, seed=3), subject.tgt.mixed(real, seed=4)
         many = subject(tgt, src)
         for row, length in enumerate(real):
-            alone, beside = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
-            if subject.apart(alone, beside):
+            alone, batched = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
+            if subject.apart(alone, batched):
                 seen = f"in a batch with {side}s of other lengths, the scores of text {row} differ from those alone"
-                yield "padding.company", f"{seen} by {_size(alone, beside)}."
+                yield "padding.company", f"{seen} by {_size(alone, batched)}."
                 return
 
 

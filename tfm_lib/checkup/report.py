@@ -101,8 +101,8 @@ class Report:
     def __str__(self) -> str:
         parts = [_wrap(self.verdict)]
         for f in self.findings:
-            told = [f"Seen: {f.seen}", f"It means: {f.means}", f"Likely: {f.likely}", f"Read: {f.read}"]
-            lines = [f"[{f.severity}] {f.code}", *(f"  {line}" for line in [*told, *self._follows(f, "")])]
+            fields = [f"Seen: {f.seen}", f"It means: {f.means}", f"Likely: {f.likely}", f"Read: {f.read}"]
+            lines = [f"[{f.severity}] {f.code}", *(f"  {line}" for line in [*fields, *self._follows(f, "")])]
             parts.append("\n".join(map(_wrap, lines)))
         return "\n\n".join([*parts, *map(_wrap, self._round())])
 

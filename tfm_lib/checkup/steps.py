@@ -19,7 +19,7 @@ class Step(NamedTuple):
     """The tokens (R, t) that were read, and the scores (R, V) that came of it at the last place."""
 
     read: Tensor
-    told: Tensor
+    scores: Tensor
 
 
 def steps(subject: Subject, write: Write) -> Iterator[Found]:
@@ -33,7 +33,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
     except Exception:  # that it fails is told by `generate`
         return
     so_far = torch.zeros(0, dtype=torch.long)
-    for number, (read, told) in enumerate(taken[:6]):
+    for number, (read, scores) in enumerate(taken[:6]):
         if subject.two and not number and subject.start_id not in read[:, 0]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
             yield "generate.start", seen
@@ -41,10 +41,10 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         cached = number > 0 and read.shape == (1, 1)
         so_far = torch.cat([so_far, read[0]]) if cached else read[0]
         prefix = so_far[None] if cached else read
-        if _same(subject, told, prefix, padded):
+        if _same(subject, scores, prefix, padded):
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if cached and _same(subject, told, read, padded):
+        if cached and _same(subject, scores, read, padded):
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
@@ -58,7 +58,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
 def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
     """Whether its first step is that of the forward pass."""
     [first, *_] = _taken(subject, write, src)
-    return _same(subject, first.told, first.read, src)
+    return _same(subject, first.scores, first.read, src)
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
@@ -68,13 +68,13 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
     return taken
 
 
-def _same(subject: Subject, told: Tensor, read: Tensor, src: Tensor) -> bool:
+def _same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
     with _watched(subject) as taken:
         subject(read, src.expand(len(read), -1) if subject.two else None)
-    return bool((taken[-1].told - told).abs().max() <= 10 * subject.leak * spread(told))
+    return bool((taken[-1].scores - scores).abs().max() <= 10 * subject.leak * spread(scores))
 
 
 @contextmanager
@@ -93,9 +93,9 @@ def _watched(subject: Subject) -> Iterator[list[Step]]:
             return
         read = reads[-1]
         read = read[None] if read.dim() == 1 else read.T if turned else read
-        told = output.detach().reshape(-1, subject.vocab_size)
-        told = told[-len(read) :] if turned else told.view(len(read), -1, subject.vocab_size)[:, -1]
-        taken.append(Step(read, told.clone()))
+        scores = output.detach().reshape(-1, subject.vocab_size)
+        scores = scores[-len(read) :] if turned else scores.view(len(read), -1, subject.vocab_size)[:, -1]
+        taken.append(Step(read, scores.clone()))
         word = words[len(taken) % len(words)]
         output.data[..., word] += 1e4  # so that it goes on, with different words
 
