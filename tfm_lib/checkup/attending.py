@@ -37,7 +37,8 @@ def causality(subject: Subject) -> Iterator[Found]:
         subject.kind = "encoder-only"
         return
     all_seen = torch.equal(future, torch.ones_like(sees).triu(1)) and bool(past.any())
-    if all_seen and not subject.two and subject.declared is None:
+    writes = subject.two or subject.generate is not None or subject.decode is not None
+    if all_seen and not writes and subject.declared is None:
         yield "kind.unclear", f"of {TARGET} tokens, each sees all that come after it."
         return
     subject.kind = subject.kind or "decoder-only"

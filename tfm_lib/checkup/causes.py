@@ -18,7 +18,7 @@ EXPLAINS = {
     "causality.leak": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.off_by_one": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.inverted": {
-        *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source.ignored"),
+        *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source"),
     },
     "causality.hides_itself": {"cache.differs", "causality.leak", "causality.off_by_one", "padding.hides_words"},
     "causality.eval": {"cache.differs"},
@@ -38,6 +38,8 @@ EXPLAINS = {
     "positions.none": {"generate.padding", "padding.length", "padding.source"},
     "source.partial": {"cache.differs", "padding.cross", "padding.misplaced"},
     "source.ignored": {"gradients.unreached", "learning.stuck"},
+    "cache.differs": {"generate.cache"},
+    "cache.positions": {"generate.cache"},
     "gradients.constant": {
         *("causality", "gradients.equal_start", "gradients.unreached", "learning", "loss", "norm", "output", "padding"),
         *("positions", "source"),
@@ -51,6 +53,6 @@ EXPLAINS = {
     "precision.bfloat16": {"precision.float16"},
     **{
         f"generate.{fault}": {"learning.unwritten"}
-        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs")
+        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs", "choice")
     },
 }

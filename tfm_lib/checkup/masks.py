@@ -42,8 +42,13 @@ class Form(NamedTuple):
 
 
 def role(name: str, names: list[str]) -> str:
-    """What a mask of this name hides: the source's "padding", the future in "time", or, for "", nothing."""
+    """What a mask of this name hides: the source's "padding", the future in "time", or, for "", nothing.
+
+    Lengths of "source" or "target" may take the place of a mask.
+    """
     name, pads = name.lower(), any(word in name.lower() for word in ("pad", "key"))
+    if "len" in name:
+        return side(name) or "source"
     if "memory" in name or "cross" in name or ("enc" in name and "dec" in name):
         return "padding" if pads or not any("memory" in other and "pad" in other for other in names) else ""
     if any(word in name for word in ("causal", "ahead", "subsequent", "future")):
@@ -84,9 +89,10 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
         raise NotExaminable(f"forward wants {', '.join(names)}, and none of the usual masks fits; give {glue}")
     form = best[1]
     subject.masks = lambda src, tgt: _masks(subject, roles, must, form, src, tgt)
-    axes = {"padding": form.padding, "time": form.time}
+    axes = {"padding": form.padding, "time": form.time, "source": "(B,)", "target": "(B,)"}
     shapes = [f"{name} {axes[of]}" for name, of in roles.items() if of]
-    return f"given without masks, it shows what it should hide; it was given {' and '.join(shapes)}, {form.kind}."
+    kind = f", {form.kind}" * any(of in ("padding", "time") for of in roles.values())
+    return f"of all usual forms, these hide best what it should not see: {' and '.join(shapes)}{kind}."
 
 
 def _masks(
@@ -96,6 +102,7 @@ def _masks(
     padding = src if subject.two else tgt
     keep, kind = subject.src.seen(padding).bool(), KINDS[form.kind]
     masks = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
+    masks |= {"source": keep.sum(1), "target": subject.tgt.seen(tgt).sum(1)}
     return {name: masks.get(of) for name, of in roles.items() if of or name in must}
 
 

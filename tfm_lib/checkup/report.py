@@ -90,9 +90,12 @@ class Report:
         """The first line of the report."""
         if self.problem:
             return f"It could not be examined: {self.problem}"
-        doubtful = sum(finding.severity == "doubtful" for finding in self.findings)
+        first = [finding.severity for finding in self.findings if not self.cause(finding.code)]
+        doubtful, faults = first.count("doubtful"), max(first.count("sick"), 1)
         to_judge = f", with {_count(doubtful, 'thing')} to judge" * bool(doubtful)
-        state = f"sick: {_count(self.sick, 'fault')}" if self.sick else "healthy"
+        state = f"sick: {_count(faults, 'fault')}" if self.sick else "healthy"
+        if self.sick > faults:
+            state += f" and {self.sick - faults} that may follow"
         state += " as far as it was tried" * (self.exit_code == 3)
         parts = f"{_count(len(self.tried) - len(self.failed), 'part')} passed, {len(self.failed)} failed"
         left = f", {len(self.not_tried)} not tried: {'; '.join(self.not_tried)}" * bool(self.not_tried)
