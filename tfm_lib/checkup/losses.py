@@ -169,7 +169,8 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
 
     def shifted(by: int) -> bool:
         """Whether nearly all labels are the tokens so many places on."""
-        at, seen = slice(max(0, -by), length - max(0, by)), slice(max(0, by), length + min(0, by))
+        first = by == 0  # where a start may stand
+        at, seen = slice(max(first, -by), length - max(0, by)), slice(max(first, by), length + min(0, by))
         equal = (best[:, at] == given[:, seen])[asked[:, at]]
         return bool(equal.numel()) and float(equal.float().mean()) >= 0.9
 
