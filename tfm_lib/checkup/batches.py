@@ -100,10 +100,11 @@ def _blind_to_two(subject: Subject, draw: int) -> str:
     for _ in range(4):
         texts.append(subject.tgt.changed(texts[-1], slice(-3, -1)))
     a, swapped, *others = (subject.trace(text)[0] for text in (texts[0], texts[0][:, order], *texts[1:]))
-    meets = [first_apart(a, other, length, subject.leak) for other in others]
-    if None in meets or differs(last(a[meets[0]], length), last(swapped[meets[0]], length), 1e-9):
+    meets = first_apart(a, others[0], length, subject.leak)
+    if meets is None or any(first_apart(a, other, length, subject.leak) is None for other in others):
         return ""
-    return str(a[meets[0]])
+    knows = differs(last(a[meets], length), last(swapped[meets], length), 1e-9)
+    return "" if knows else str(a[meets])
 
 
 def lengths(subject: Subject) -> Iterator[Found]:

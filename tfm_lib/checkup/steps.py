@@ -76,12 +76,12 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
         free = [best(row) for row in write(src)]
     with _watched(subject, (1 if subject.two else WORDS) + 2):
         first, *rest = [best(row) for row in write(src)]
-    if subject.eos_id not in first[1:] or subject.eos_id in free[0][1:]:
-        return
-    after = first[first.index(subject.eos_id, 1) + 1 :]
-    if any(token not in (subject.pad_id, subject.eos_id) for token in after):
-        yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
-    if rest != free[1:]:
+    for row in [*free, first]:
+        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
+        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
+            yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
+            break
+    if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
         yield (
             "generate.batch",
             f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
