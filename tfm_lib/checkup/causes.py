@@ -31,7 +31,7 @@ EXPLAINS = {
     "padding.length": {"generate.padding"},
     "padding.company": {"generate.batch", "generate.padding"},
     "padding.hides_words": {"gradients.row", "padding.target"},
-    "padding.inverted": {"gradients.unreached"},
+    "padding.inverted": {"gradients.unreached", "output.nan"},
     "padding.start": {"cache.prefill"},
     "padding.target": {"loss.padding"},
     "positions.batch": {"positions.none", "positions.target_none", "cache.stale", "padding.company", "generate"},
