@@ -223,6 +223,21 @@ MASKED = """
 """
 BERT = GPT.replace("mask=future", "src_key_padding_mask=tokens == 0").replace("    return Model(), {}\n", MASKED)
 
+LABELLED = (
+    GPT.replace("Model(", "ModelForMaskedLM(")
+    .replace("tokens):", "tokens, labels=None):")
+    .replace("return self.out(self.layers(x, mask=future))", "logits = self.out(self.layers(x, src_key_padding_mask=tokens == 0))\n" + """\
+        loss = None if labels is None else nn.functional.cross_entropy(logits.transpose(1, 2), labels)
+        return {"logits": logits, "loss": loss}""")
+)  # fmt: skip
+EINSUM = (
+    MODEL.replace("self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))", """\
+self.wq, self.wk = (nn.Parameter(torch.randn(H, D, D // H) * D**-0.5) for _ in range(2))
+        self.wv, self.wo = nn.Linear(D, D), nn.Linear(D, D)""")
+    .replace("self.split(self.wq(x))", "torch.einsum('btd,hde->bhte', x, self.wq)")
+    .replace("self.split(self.wk(memory))", "torch.einsum('btd,hde->bhte', memory, self.wk)")
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Plant:
@@ -305,6 +320,7 @@ PLANTS = [
     Plant("no positions", "positions.none", TABLE, "return x"),
     Plant("no positions in the target", "positions.target_none", "x = self.positions(self.tgt_emb(tgt) * math.sqrt(D), past)", "x = self.tgt_emb(tgt) * math.sqrt(D)"),
     Plant("no positions in the source", "positions.none", "x, mask = self.positions(self.src_emb(src) * math.sqrt(D))", "x, mask = self.src_emb(src) * math.sqrt(D)"),
+    Plant("positions count from the middle", "positions.mirror", "self.positions(self.src_emb(src) * math.sqrt(D))", "self.src_emb(src) * math.sqrt(D) + self.positions.pe[(2 * torch.arange(src.shape[1]) - (src != PAD).sum(1)[:, None] + 1).abs()]"),
     Plant("positions by batch", "positions.batch", TABLE, "return x + self.pe[: x.shape[0], None]"),
     Plant("positions clamped", "positions.silent_end", "        if past + x.shape[1] > MAX:\n            raise ValueError(f\"{past + x.shape[1]} positions, and the table has {MAX}\")\n        " + TABLE, "        return x + self.pe[(past + torch.arange(x.shape[1])).clamp(max=MAX - 1)]"),
     Plant("table too short", "limits.length", "MAX = 24, 32, 4, 2, 0, 1, 2, 64", "MAX = 24, 32, 4, 2, 0, 1, 2, 20"),
@@ -314,6 +330,7 @@ PLANTS = [
     Plant("cross-attention asks with the layer's input", "source.queries", "x = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))\n        x = self.norm2(x + self.drop(self.cross(x, memory, src_mask)))", "y = self.norm1(x + self.drop(self.attention(x, x, mask, cache)))\n        x = self.norm2(y + self.drop(self.cross(x, memory, src_mask)))"),
     Plant("encoder is causal", "source.causal", "            x = layer(x, mask)\n", "            x = layer(x, mask & self.causal(src.shape[1]))\n"),
     # Gradients and weights
+    Plant("einsum: all heads look where the first does", "gradients.heads", "(weights @ v)", "(weights[:, :1] @ v)", EINSUM),
     Plant("memory detached", "gradients.unreached", "return self.decode(tgt, self.encode(src), self.pad_mask(src))", "return self.decode(tgt, self.encode(src).detach(), self.pad_mask(src))"),
     Plant("logits without gradient", "gradients.none", "return self.out(x)", "return self.out(x).detach()"),
     Plant("a part that is never used", "gradients.unreached", "self.drop = nn.Dropout(0.1)\n\n    def forward(self, x, mask):", "self.drop, self.extra = nn.Dropout(0.1), nn.Linear(D, D)\n\n    def forward(self, x, mask):"),
@@ -337,6 +354,8 @@ PLANTS = [
     Plant("last label cut off", "loss.no_end", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 1:-1].masked_fill(tgt[:, 1:-1] == EOS, PAD)"),
     Plant("labels flattened across", "loss.wrong_labels", "labels.flatten()", "labels.T.flatten()"),
     Plant("every second label dropped", "loss.skips", "tgt[:, 1:]\n", "tgt[:, 1:].clone(); labels[:, 1::2] = PAD\n"),
+    Plant("smoothing is a sum", "loss.smoothing", "ignore_index=PAD)", "ignore_index=PAD) - 0.1 * logits.log_softmax(-1).sum(-1)[labels != PAD].mean()"),
+    Plant("loss in eval mode", "loss.mode", LOSS, "self.eval()\n        " + LOSS),
     Plant("loss of the wrong shape", "loss.fails", "labels.flatten()", "labels"),
     # Learning
     Plant("sigmoid on the logits", "learning.stuck", "return self.out(x)", "return self.out(x).sigmoid()"),
@@ -349,7 +368,9 @@ PLANTS = [
     Plant("cache stays from text to text", "cache.stale", "self.pad_mask(src), [[] for _ in range(LAYERS)], 0]", "self.pad_mask(src), self.__dict__.setdefault('kept', [[] for _ in range(LAYERS)]), 0]"),
     Plant("beams are copies", "generate.copies", "new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]", "new += [(score + float(best[0][0]), [*ids, int(best[1][0])])] * beams"),
     Plant("writing depends on the batch", "generate.batch", "best = self(one[None]", "best = self(one[None].roll(len(src) - 1, 1)"),
-    Plant("the first place chooses", "learning.unwritten", "[0, -1].log_softmax(-1)", "[0, 0].log_softmax(-1)"),
+    Plant("it writes one word", "learning.unwritten", "length=6", "length=1"),
+    Plant("the rank is taken for the word", "generate.choice", "[*ids, int(i)]) for s, i in zip(*best)]", "[*ids, i]) for i, s in enumerate(best[0])]"),
+    Plant("the first place chooses", "generate.choice", "[0, -1].log_softmax(-1)", "[0, 0].log_softmax(-1)"),
     Plant("writes from another start", "generate.start", "found = [(0.0, [START])]", "found = [(0.0, [PAD])]"),
     Plant("goes on after the end", "generate.after_end", "return torch.tensor(rows)", "return torch.tensor(rows)[:, 0, :3].repeat(1, 2).index_fill(1, torch.tensor([2]), EOS)"),
     Plant("eval mode stays on", "generate.mode", "self.train(was)", "pass"),
@@ -367,6 +388,7 @@ PLANTS = [
     # nn.Transformer, used wrongly
     Plant("torch: time first", "shapes.time_first", "    def forward(self, src, tgt):\n", "    def forward(self, src, tgt):\n        return self.batch_first(src.T, tgt.T).transpose(0, 1)\n\n    def batch_first(self, src, tgt):\n", TORCH),
     Plant("torch: masks as arguments", "shapes.masks", "    def forward(self, src, tgt):\n        hidden = src == PAD\n        future = torch.ones(tgt.shape[1], tgt.shape[1]).bool().triu(1)\n", "    def forward(self, src, tgt, src_padding_mask=None, future_mask=None):\n        hidden, future = src_padding_mask, future_mask\n", TORCH),
+    Plant("torch: lengths as arguments", "shapes.masks", "    def forward(self, src, tgt):\n        hidden = src == PAD\n", "    def forward(self, src, tgt, src_lengths):\n        hidden = torch.arange(src.shape[1]) >= src_lengths[:, None]\n", TORCH),
     Plant("torch: batch_first forgotten", "batch.axes", ", batch_first=True)", ")", TORCH),
     Plant("torch: no tgt_mask", "causality.leak", "            tgt_mask=future,\n", "", TORCH),
     Plant("torch: tgt_mask of True where visible", "causality.inverted", ".triu(1)", ".tril(0)", TORCH),
@@ -381,6 +403,8 @@ PLANTS = [
     Plant("GPT: one token too far", "causality.off_by_one", ".triu(1)", ".triu(2)", GPT),
     Plant("GPT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", GPT),
     Plant("BERT: padding is attended", "padding.source", "src_key_padding_mask=tokens == 0", "src_key_padding_mask=None", BERT),
+    Plant("BERT: padding mask inverted", "padding.inverted", "tokens == 0", "tokens != 0", BERT),
+    Plant("BERT: -100 is a label", "loss.padding", "labels)", "labels.clamp(min=0))", LABELLED),
     Plant("BERT: labels where nothing is hidden", "loss.copies", "tokens.masked_fill(~chosen, -100)", "tokens.masked_fill(chosen, -100)", BERT),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]

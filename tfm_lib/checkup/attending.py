@@ -37,7 +37,8 @@ def causality(subject: Subject) -> Iterator[Found]:
         subject.kind = "encoder-only"
         return
     all_seen = torch.equal(future, torch.ones_like(sees).triu(1)) and bool(past.any())
-    if all_seen and not subject.two and subject.declared is None:
+    writes = subject.two or subject.generate is not None or subject.decode is not None
+    if all_seen and not writes and subject.declared is None:
         yield "kind.unclear", f"of {TARGET} tokens, each sees all that come after it."
         return
     subject.kind = subject.kind or "decoder-only"
@@ -71,7 +72,7 @@ def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: 
         seen = f"of {length} tokens, {_first(future)}."
         widest = int(future.sum(1).max())  # how many later tokens a position sees
         band = torch.equal(future, full.triu(1).logical_and(full.tril(widest)))
-        if part is not None and "norm" in (type(part).__name__ + where).lower():
+        if part is not None and (_has_gains_alone(part) or "norm" in where.lower()):
             yield "causality.norm", seen, where
         elif torch.equal(future, full.triu(1)) and not past.any():
             yield "causality.inverted", seen, where
@@ -124,6 +125,12 @@ def _squares(subject: Subject, tgt: Tensor) -> list[Tensor]:
 def _weights_are_causal(subject: Subject, tgt: Tensor) -> bool:
     squares = _squares(subject, tgt)
     return bool(squares) and not any(bool((w.triu(1) > 1e-6).any()) for w in squares)
+
+
+def _has_gains_alone(part: nn.Module) -> bool:
+    """Whether it is a norm, under whatever name: its weights are vectors."""
+    weights = list(part.parameters())
+    return bool(weights) and all(weight.dim() == 1 for weight in weights)
 
 
 def _first(future: Tensor) -> str:

@@ -1,6 +1,7 @@
 """Rows of a batch, and positions: what a token's neighbors, its place and its row may change."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import torch
 
@@ -48,14 +49,20 @@ def positions(subject: Subject) -> Iterator[Found]:
         yield "positions.batch", "three equal rows of one batch got different scores."
     if subject.two:
         before = subject(tgt, src)
-        still = not subject.apart(before, subject(tgt, src.flip(1)), 0.1)
-        if still and subject.apart(before, subject(tgt, subject.src.other(src))):
-            seen = f"a source of {SOURCE} words and the same backwards give the same scores."
-            yield "positions.none", seen
+        same = [not subject.apart(before, subject(tgt, words), 0.1) for words in (src.flip(1), src.roll(2, 1))]
+        if same[0] and subject.apart(before, subject(tgt, subject.src.other(src))):
+            seen = f"a source of {SOURCE} words and the same backwards give the same scores"
+            yield (
+                ("positions.none", f"{seen}.")
+                if same[1]
+                else ("positions.mirror", f"{seen}; rolled by two, it does not.")
+            )
     if subject.kind != "encoder-only":
         yield from _order_of_the_past(subject)
     elif not subject.apart(subject(tgt), subject(tgt.flip(1)).flip(1), 0.1):
-        yield "positions.none", f"{TARGET} tokens and the same backwards give the same scores."
+        seen = f"{TARGET} tokens and the same backwards give the same scores"
+        rolled = subject.apart(subject(tgt), subject(tgt.roll(2, 1)).roll(-2, 1), 0.1)
+        yield ("positions.mirror", f"{seen}; rolled by two, they do not.") if rolled else ("positions.none", f"{seen}.")
 
 
 def _order_of_the_past(subject: Subject) -> Iterator[Found]:
@@ -68,10 +75,36 @@ def _order_of_the_past(subject: Subject) -> Iterator[Found]:
     inputs = tgt, subject.tgt.changed(tgt, slice(0, -1)), reversed_past
     a, changed, backwards = (subject.trace(ids)[0] for ids in inputs)
     meets = first_apart(a, changed, TARGET, subject.leak)
-    if meets is None or differs(last(a[meets], TARGET), last(backwards[meets], TARGET), 0.1 * subject.leak):
+    if meets is None:
+        return
+    if differs(last(a[meets], TARGET), last(backwards[meets], TARGET), 0.1 * subject.leak):
+        yield from _last_two(subject)
         return
     code = "positions.target_none" if subject.two else "positions.none"
     yield code, "reversing the order of the earlier tokens does not change the output for the last one.", str(a[meets])
+
+
+def _last_two(subject: Subject) -> Iterator[Found]:
+    """Whether a token knows the order of the two before it, in a long text: relative positions may be clipped, too."""
+    with subject.exact(), suppress(Exception):  # it may have a greatest length
+        blind = [_blind_to_two(subject, draw) for draw in (4, 5)]
+        if all(blind):
+            seen = f"of {LENGTHS[0]} tokens, the last one does not depend on the order of the two before it."
+            yield "positions.silent_end", seen, blind[0]
+
+
+def _blind_to_two(subject: Subject, draw: int) -> str:
+    """The part where the two tokens before the last one surely matter to it, if their order does not; else ""."""
+    length, order, texts = LENGTHS[0], torch.arange(LENGTHS[0]), [subject.tgt.ids(LENGTHS[0], seed=draw)]
+    order[-3:-1] = order[-3:-1].flip(0)
+    for _ in range(4):
+        texts.append(subject.tgt.changed(texts[-1], slice(-3, -1)))
+    a, swapped, *others = (subject.trace(text)[0] for text in (texts[0], texts[0][:, order], *texts[1:]))
+    meets = first_apart(a, others[0], length, subject.leak)
+    if meets is None or any(first_apart(a, other, length, subject.leak) is None for other in others):
+        return ""
+    knows = differs(last(a[meets], length), last(swapped[meets], length), 1e-9)
+    return "" if knows else str(a[meets])
 
 
 def lengths(subject: Subject) -> Iterator[Found]:

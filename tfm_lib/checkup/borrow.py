@@ -47,7 +47,7 @@ def _filled(cell: Any) -> bool:
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
+def random_state_restored() -> Iterator[None]:
     """Python's, numpy's and torch's dice go on as if nothing had been thrown."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
     try:

@@ -6,7 +6,7 @@ EXPLAINS = {
     "shapes.shortened": {"generate.fails"},
     "shapes.single": {"cache.fails"},
     "shapes.length": {"cache.prefill", "generate.fails", "precision.bfloat16", "precision.float16"},
-    "output.probabilities": {"learning.stuck", "loss.softmax_twice"},
+    "output.probabilities": {"learning.stuck", "loss.no_softmax", "loss.softmax_twice"},
     "output.axis": {"causality.axes", "causality.leak", "generate.differs", "learning.unwritten", "loss.no_softmax"},
     "output.mass": {"loss", "padding", "generate.padding", "learning"},
     "output.constant": {"causality.blind", "gradients.unreached", "learning.stuck", "source.ignored"},
@@ -18,12 +18,12 @@ EXPLAINS = {
     "causality.leak": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.off_by_one": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.inverted": {
-        *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source.ignored"),
+        *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source"),
     },
     "causality.hides_itself": {"cache.differs", "causality.leak", "causality.off_by_one", "padding.hides_words"},
     "causality.eval": {"cache.differs"},
     "causality.norm": {"cache.differs", "padding", "positions.target_none", "learning.unwritten", "generate"},
-    "causality.axes": {"cache.differs", "padding", "learning.unwritten", "generate"},
+    "causality.axes": {"batch.rows", "cache.differs", "padding", "learning.unwritten", "generate"},
     "causality.blind": {"gradients.unreached", "source.queries"},
     "batch.rows": {"cache.differs", "generate.batch", "learning.unwritten", "padding.company"},
     "padding.source": {"generate.padding"},
@@ -31,13 +31,15 @@ EXPLAINS = {
     "padding.length": {"generate.padding"},
     "padding.company": {"generate.batch", "generate.padding"},
     "padding.hides_words": {"gradients.row", "padding.target"},
-    "padding.inverted": {"gradients.unreached"},
+    "padding.inverted": {"gradients.unreached", "output.nan"},
     "padding.start": {"cache.prefill"},
     "padding.target": {"loss.padding"},
     "positions.batch": {"positions.none", "positions.target_none", "cache.stale", "padding.company", "generate"},
     "positions.none": {"generate.padding", "padding.length", "padding.source"},
     "source.partial": {"cache.differs", "padding.cross", "padding.misplaced"},
     "source.ignored": {"gradients.unreached", "learning.stuck"},
+    "cache.differs": {"generate.cache"},
+    "cache.positions": {"generate.cache"},
     "gradients.constant": {
         *("causality", "gradients.equal_start", "gradients.unreached", "learning", "loss", "norm", "output", "padding"),
         *("positions", "source"),
@@ -51,6 +53,6 @@ EXPLAINS = {
     "precision.bfloat16": {"precision.float16"},
     **{
         f"generate.{fault}": {"learning.unwritten"}
-        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs")
+        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs", "choice")
     },
 }

@@ -51,8 +51,8 @@ def _report(result: Any, name: str, given: dict[str, Any]) -> Report:
     """The report on a model, or on a model and what `checkup` gets beside it; what is given here goes before that."""
     if problem := _unfit(result):
         return Report(problem=f"{name} gave {problem}")
-    model, beside = result if isinstance(result, tuple) else (result, {})
-    arguments = {**beside, **given}
+    model, settings = result if isinstance(result, tuple) else (result, {})
+    arguments = {**settings, **given}
     if arguments.get("vocab_size") is None:
         arguments["vocab_size"] = getattr(getattr(model, "config", None), "vocab_size", None)
     if arguments["vocab_size"] is None:

@@ -35,10 +35,12 @@ def side(name: str) -> str:
 
 def learn_sides(subject: Subject) -> list[str]:
     """Whether it takes two texts, and in which order; the arguments for masks, those that it needs first."""
+    if subject.declared is None and "maskedlm" in type(subject.module).__name__.lower():
+        subject.declared, subject.two = "encoder-only", False
     if subject.by_name:
         subject.two = subject.kind == "encoder-decoder" or bool(subject.model.config.is_encoder_decoder)  # type: ignore[attr-defined]
         if not subject.two and subject.declared is None:
-            subject.declared = "encoder-only" if "MaskedLM" in type(subject.model).__name__ else "decoder-only"
+            subject.declared = "decoder-only"
     found = [] if subject.by_name else arguments(subject.model)
     ids = [a for a in found if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD) and not is_mask(a.name)]
     needed = [a.name for a in ids if a.default is a.empty]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
-from tfm_lib.checkup.steps import steps
+from tfm_lib.checkup.steps import ends, steps
 from tfm_lib.checkup.subject import TARGET, Found, Subject
 from tfm_lib.checkup.watch import DropoutWatch
 
@@ -96,6 +96,7 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield "generate.training", "in training mode, dropout works while it writes."
     if many != _written(write, src, seed=1):
         yield "generate.dice", "in eval mode, it writes another text for the same source the next time."
+        yield from steps(subject, write)
         return
     if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
         yield "generate.copies", f"all {len(many[0])} candidates of each of three texts are equal."
@@ -104,11 +105,8 @@ def generate(subject: Subject) -> Iterator[Found]:
         return
     yield from steps(subject, write)
     yield from _company(subject, write, src, many)
-    for row in many:
-        if row and isinstance(row[0], int) and subject.eos_id in row[1:]:
-            rest = row[row.index(subject.eos_id, 1) + 1 :]
-            if any(token not in (subject.pad_id, subject.eos_id) for token in rest):
-                yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {rest}."
+    if not single and subject.eos_id is not None:
+        yield from ends(subject, write)
 
 
 def _stale(subject: Subject, write: Write) -> Iterator[Found]:

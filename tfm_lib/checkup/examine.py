@@ -20,7 +20,7 @@ from tfm_lib.checkup import (
     sources,
     weights,
 )
-from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_kept
+from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_restored
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Report
@@ -110,7 +110,7 @@ def checkup(
 def _undisturbed(report: Report, time_limit: float) -> Iterator[None]:
     """Nothing is raised, warned of or drawn: what ends an examination stands in the report as its problem."""
     threads = torch.get_num_threads()
-    with random_state_kept(), warnings.catch_warnings():
+    with random_state_restored(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)  # on tiny inputs, several only wait for each other
         try:

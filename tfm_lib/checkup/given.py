@@ -34,7 +34,9 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
     """
     loss: Any = subject.loss
     if loss is None:
-        if subject.two and any(argument.name == "labels" for argument in arguments(subject.model)):
+        if any(argument.name == "labels" for argument in arguments(subject.model)):
+            if subject.kind == "encoder-only":
+                return lambda ids: _of_hidden(subject, ids)
             with suppress(Exception):
                 _of_labels(subject, subject.src.ids(5, 2), subject.tgt.ids(4, 2))
                 return lambda *ids: _of_labels(subject, *ids)
@@ -54,6 +56,12 @@ def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
     loss = scalar(subject.model(src, labels=labels, **masks))
     subject.changed_labels = subject.changed_labels or not labels.equal(before)
     return loss
+
+
+def _of_hidden(subject: Subject, ids: Tensor) -> Tensor:
+    """What an encoder returns where every second token is exchanged and asked for: labels of the rest are -100."""
+    asked = torch.arange(ids.shape[1]) % 2 == 0
+    return scalar(subject.model(torch.where(asked, subject.tgt.other(ids), ids), labels=ids.masked_fill(~asked, -100)))
 
 
 def _of_logits(subject: Subject, loss: Callable[..., Any]) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
-from tfm_lib.checkup.losses import own_loss
+from tfm_lib.checkup.losses import cross_entropy
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, looks_up
 
@@ -15,7 +15,7 @@ from tfm_lib.checkup.watch import called, looks_up
 class Reached(NamedTuple):
     """What gradients came to in two steps."""
 
-    axes: dict[str, list[Tensor]]  # of each parameter, which rows and which columns had one
+    axes: dict[str, list[Tensor]]  # of each parameter, which rows and which columns had one, and so on
     read: dict[str, set[int]]  # of each embedding, the ids that were looked up
     ran: set[int]  # which modules were called
     none: str  # why there was no gradient at all, if there was none
@@ -50,7 +50,7 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
         if not weights:
             raise ValueError("no parameter wants a gradient")
         reached = Reached(
-            {name: [torch.zeros(n).bool() for n in p.shape[:2] or (1,)] for name, p in weights.items()}, {}, set(), ""
+            {name: [torch.zeros(n).bool() for n in p.shape or (1,)] for name, p in weights.items()}, {}, set(), ""
         )
         for step in range(2):
             tgt, src = subject.tgt.ids(TARGET, 4, seed=step), subject.src.ids(SOURCE, 4, seed=3 + step)
@@ -65,7 +65,7 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
                 reached.ran.add(id(part))
                 if looks_up(part, args, tgt, src) and id(part.weight) in names:
                     reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
-            loss = own_loss(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
+            loss = cross_entropy(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
                 return reached._replace(none="the loss of random tokens has no gradient at all.")
             loss.backward()
@@ -137,20 +137,22 @@ def _heads(reached: Reached) -> Iterator[Found]:
     """Blocks of a head's size that get no gradient in several matrices of one attention."""
     of_part: dict[str, list[str]] = {}
     for name, axes in reached.axes.items():
-        for seen, which in zip(axes, ("rows", "columns"), strict=False):
-            if len(axes) == 2 and _in_blocks(~seen):
-                part = ".".join(name.split(".")[:-2])
+        for number, seen in enumerate(axes):
+            if len(axes) > 1 and _in_blocks(~seen, alone=len(axes) > 2):
+                part, which = ".".join(name.split(".")[:-2]), "columns" if number else "rows"
                 of_part.setdefault(part, []).append(f"{int((~seen).sum())} of {len(seen)} {which} of {name}")
-    for part, told in of_part.items():
-        if len(told) > 1:
-            yield "gradients.heads", f"no gradient reaches {', '.join(told[:3])}.", part
+    for part, blocks in of_part.items():
+        if len(blocks) > 1:
+            yield "gradients.heads", f"no gradient reaches {', '.join(blocks[:3])}.", part
             return
 
 
-def _in_blocks(dead: Tensor) -> bool:
-    """Whether just some of equal blocks, side by side or taking turns, are dead as a whole."""
+def _in_blocks(dead: Tensor, alone: bool) -> bool:
+    """Whether just some of equal blocks, side by side or taking turns, are dead; heads may have an axis `alone`."""
     if dead.all() or not dead.any():
         return False
+    if alone and len(dead) <= 16:
+        return True
     heads = [n for n in range(2, 17) if len(dead) % n == 0 and len(dead) > n]
     blocks = [cut for n in heads for cut in (dead.view(n, -1), dead.view(-1, n).T)]
     return any(torch.equal(block.any(1), block.all(1)) for block in blocks)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.given import writer
 from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.steps import best
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 
 LENGTH = 5
@@ -51,16 +52,16 @@ def by_heart(subject: Subject) -> Iterator[Found]:
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("there is no module to train; give module=")
     effort = LARGE if sum(p.numel() for p in module.parameters()) >= 10**7 else SMALL
-    pairs, best, first, last = _pairs(subject, effort.pairs), 0.0, 0.0, 0.0
+    pairs, most, first, last = _pairs(subject, effort.pairs), 0.0, 0.0, 0.0
     for rate in effort.rates[: 2 if subject.quick else None]:
         with borrowed(module):
             right, first, last = _trained(subject, module, pairs, rate, effort)
-            best = max(best, right)
+            most = max(most, right)
             if right >= 0.9 and last < 0.5 * math.log(subject.vocab_size):
                 yield from writing(subject, pairs)
                 return
     yield from _reasons(subject)
-    seen = f"after {effort.steps} steps with each of several learning rates, {100 * best:.0f} % of the tokens"
+    seen = f"after {effort.steps} steps with each of several learning rates, {100 * most:.0f} % of the tokens"
     seen = f"{seen} of {len(pairs.src)} pairs are right; the loss went from {first:.2f} to {last:.2f}."
     yield "learning.stuck", seen
 
@@ -145,7 +146,7 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
     except Exception:  # the part that looks at `generate` says so
         return
     if any(isinstance(word, str) for row in rows for word in row):
-        few, many, after = 0, *(sum(a != b for a, b in zip(alone, others, strict=True)) for others in (rows, behind))
+        few, many, after = 0, *(sum(a != b for a, b in zip(alone, texts, strict=True)) for texts in (rows, behind))
     else:
         few, many, after = (_missed(pairs, found) for found in (alone, rows, behind))
     known = f"of {len(rows)} pairs that it knows by heart"
@@ -163,7 +164,7 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
 
 def _plain(subject: Subject, row: Any) -> list[Any]:
     """The best candidate's words, without the start token."""
-    words = row[0] if row and isinstance(row[0], list) else row
+    words = best(row)
     return words[words[:1] == [subject.start_id] :]
 
 

@@ -21,7 +21,7 @@ SHIFTS = (  # of labels against the input, all of them wrong
 )
 
 
-def own_loss(logits: Tensor, labels: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The cross-entropy of labels (B, T) under logits (B, T, V), for a model that brings no loss."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
@@ -33,7 +33,7 @@ def start(subject: Subject) -> Iterator[Found]:
     if out.isnan().any() or bool((out >= 0).all() and spread(out.sum(-1)) < 1e-3):
         return
     labels = subject.tgt.ids(LENGTH, 4, seed=9)
-    loss = float(own_loss(out, labels))
+    loss = float(cross_entropy(out, labels))
     if abs(loss - blind) > 1 + 0.3 * blind:
         at_input = float(out.gather(-1, tgt.to(out.device)[..., None]).mean() - out.mean()) / spread(out)
         seen = f"the loss of random tokens is {loss:.1f}, where a blind guess has ln V = {blind:.1f}; "
@@ -61,6 +61,10 @@ def labels(subject: Subject) -> Iterator[Found]:
     if not bool(torch.isfinite(heard.loss).all()) or heard.loss.numel() != 1:
         yield "loss.fails", f"{seen} is {heard.loss.tolist()}."
     elif heard.gradient is not None:
+        with subject.mode(training=True):
+            loss(*((src, tgt) if subject.two else (tgt,)))
+            if not all(part.training for part in subject.parts):
+                yield "loss.mode", "a model in training mode is in eval mode after its call."
         if subject.changed_labels:
             yield "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
@@ -82,7 +86,9 @@ def _copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
     if heard.gradient is not None and given:
         read, best = max(given, key=lambda x: int((x == ids).sum())), heard.gradient.argmin(-1)
         asked = heard.gradient.abs().amax(-1) > 1e-12
-        if bool(asked.any()) and bool((best == read)[asked].all()):
+        if subject.loss is None and bool(asked[:, 1::2].any()):
+            yield "loss.padding", "places whose label is -100, amid a text, get a gradient."
+        elif bool(asked.any()) and bool((best == read)[asked].all()):
             seen = f"each of {int(asked.sum())} labels is the token that was put in at its place"
             yield "loss.copies", f"{seen}: input {read[0].tolist()}, labels {_shown(best[0], asked[0])}."
 
@@ -117,6 +123,11 @@ def _priced(
         return  # a head that is no module: what was put in came too late for the loss
     if best < -1e-3 * abs(blind):
         yield "loss.no_softmax", f"of sure and right logits it is {best:.2f}, and no surprise is below 0."
+    elif best > 0.6 * blind and costs[-1] > 1.2 * blind:
+        yield (
+            "loss.smoothing",
+            f"of a blind guess it is {blind:.2f}, and of right words, ever surer, up to {costs[-1]:.2f}.",
+        )
     elif best > 0.6 * blind:
         seen = f"of a blind guess it is {blind:.2f}, and of right words, however sure, {best:.2f} or more."
         yield "loss.softmax_twice", seen
@@ -158,7 +169,8 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
 
     def shifted(by: int) -> bool:
         """Whether nearly all labels are the tokens so many places on."""
-        at, seen = slice(max(0, -by), length - max(0, by)), slice(max(0, by), length + min(0, by))
+        first = by == 0  # where a start may stand
+        at, seen = slice(max(first, -by), length - max(0, by)), slice(max(first, by), length + min(0, by))
         equal = (best[:, at] == given[:, seen])[asked[:, at]]
         return bool(equal.numel()) and float(equal.float().mean()) >= 0.9
 
@@ -173,8 +185,12 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
     labels = set(best[asked].tolist())
     if subject.eos_id is not None and subject.eos_id not in labels:
         yield "loss.no_end", f"two rows end with eos_id {subject.eos_id}, and it is no label: {first}."
-    if subject.pad_id is not None and subject.pad_id != subject.eos_id and subject.pad_id in labels:
-        yield "loss.padding", f"of two rows, the second one with padding, pad_id {subject.pad_id} is a label."
+    unasked = (given[:, 1:] == subject.pad_id) & asked[:, : length - 1] & (not subject.shifts)
+    if subject.pad_id is not None and subject.pad_id != subject.eos_id and (subject.pad_id in labels or unasked.any()):
+        yield (
+            "loss.padding",
+            f"of two rows, the second one with padding, places of pad_id {subject.pad_id} are asked for.",
+        )
     missing = sorted(words - labels - {int(given[0, 0])})
     if missing:
         yield "loss.skips", f"the tokens {missing} are never a label: {first}."

@@ -41,16 +41,21 @@ class Form(NamedTuple):
     time: str
 
 
-def role(name: str, others: list[str]) -> str:
-    """What a mask of this name hides: the source's "padding", the future in "time", or, for "", nothing."""
+def role(name: str, names: list[str]) -> str:
+    """What a mask of this name hides: the source's "padding", the future in "time", or, for "", nothing.
+
+    Lengths of "source" or "target" may take the place of a mask.
+    """
     name, pads = name.lower(), any(word in name.lower() for word in ("pad", "key"))
+    if "len" in name:
+        return side(name) or "source"
     if "memory" in name or "cross" in name or ("enc" in name and "dec" in name):
-        return "padding" if pads or not any("memory" in other and "pad" in other for other in others) else ""
+        return "padding" if pads or not any("memory" in other and "pad" in other for other in names) else ""
     if any(word in name for word in ("causal", "ahead", "subsequent", "future")):
         return "time"
     if side(name) == "target":
         return "" if pads else "time"
-    twin = any("pad" in other and side(other) == side(name) for other in others if other != name)
+    twin = any("pad" in other and side(other) == side(name) for other in names if other != name)
     return "" if twin and not pads else "padding"
 
 
@@ -64,17 +69,17 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must:
         learn_layout(subject)
         learn_axis(subject)
-    if not must and (not any(roles.values()) or _whole(subject) or _hides_something(subject)):
+    if not must and (not any(roles.values()) or _hides_exactly(subject) or _hides_something(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
     for form in map(Form._make, product(KINDS, OF_PADDING, OF_TIME)):
-        subject.masks = lambda src, tgt, form=form: _made(subject, roles, must, form, src, tgt)  # type: ignore[misc]
+        subject.masks = lambda src, tgt, form=form: _masks(subject, roles, must, form, src, tgt)  # type: ignore[misc]
         with suppress(NotExaminable):
             if must:
                 learn_layout(subject)
             if (hides := sum(_hides(subject))) > best[0]:
                 best = hides, form
-                if _whole(subject):
+                if _hides_exactly(subject):
                     break
     subject.masks = None
     if best[1] is None:
@@ -83,23 +88,25 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
         glue = "lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
         raise NotExaminable(f"forward wants {', '.join(names)}, and none of the usual masks fits; give {glue}")
     form = best[1]
-    subject.masks = lambda src, tgt: _made(subject, roles, must, form, src, tgt)
-    axes = {"padding": form.padding, "time": form.time}
-    told = [f"{name} {axes[of]}" for name, of in roles.items() if of]
-    return f"given without masks, it shows what it should hide; it was given {' and '.join(told)}, {form.kind}."
+    subject.masks = lambda src, tgt: _masks(subject, roles, must, form, src, tgt)
+    axes = {"padding": form.padding, "time": form.time, "source": "(B,)", "target": "(B,)"}
+    shapes = [f"{name} {axes[of]}" for name, of in roles.items() if of]
+    kind = f", {form.kind}" * any(of in ("padding", "time") for of in roles.values())
+    return f"of all usual forms, these hide best what it should not see: {' and '.join(shapes)}{kind}."
 
 
-def _made(
+def _masks(
     subject: Subject, roles: dict[str, str], must: set[str], form: Form, src: Tensor, tgt: Tensor
 ) -> dict[str, Any]:
     time = torch.ones(len(tgt), tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
     padding = src if subject.two else tgt
     keep, kind = subject.src.seen(padding).bool(), KINDS[form.kind]
-    made = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
-    return {name: made.get(of) for name, of in roles.items() if of or name in must}
+    masks = {"padding": kind(OF_PADDING[form.padding](keep)), "time": kind(OF_TIME[form.time](time))}
+    masks |= {"source": keep.sum(1), "target": subject.tgt.seen(tgt).sum(1)}
+    return {name: masks.get(of) for name, of in roles.items() if of or name in must}
 
 
-def _whole(subject: Subject) -> bool:
+def _hides_exactly(subject: Subject) -> bool:
     """Whether it hides all that it should, and no more."""
     return len(hides := _hides(subject)) > 0 and all(hides)
 

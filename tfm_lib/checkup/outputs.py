@@ -45,16 +45,16 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Found], boo
 def _what_goes_through(subject: Subject) -> Iterator[Found]:
     """Why two ordinary texts failed, if something less ordinary does not fail."""
     square = subject.tgt.ids(TARGET, TARGET), subject.src.ids(TARGET, TARGET)
-    tries = [("batch.axes", square, f"{TARGET} rows of {TARGET} tokens on both sides went through")]
-    if subject.src.pad_id is not None:
+    tries = [("batch.axes", square, f"{TARGET} rows of {TARGET} tokens went through")]
+    if subject.src.pad_id is not None and subject.two:
         padded = subject.tgt.ids(TARGET, 2), subject.src.padded(subject.src.ids(SOURCE - 3, 2), SOURCE)
         tries.append(("padding.inverted", padded, "a source that ends in padding went through"))
-    for code, ids, seen in tries if subject.two else []:
+    for code, ids, seen in tries:
         try:
             subject(*ids)
         except Exception:
             continue
-        yield code, f"{seen}, and 2 rows of {SOURCE} words failed."
+        yield code, f"{seen}, and 2 rows of {SOURCE if subject.two else TARGET} failed."
         return
 
 
@@ -129,9 +129,9 @@ def memory(subject: Subject) -> Iterator[Found]:
         with subject.remembering():
             try:
                 subject(*before)
-                kept = subject.apart(afresh, subject(tgt, src))
+                differs = subject.apart(afresh, subject(tgt, src))
             except Exception:
-                kept = True
-        if kept:
+                differs = True
+        if differs:
             yield "state.kept", f"after {what}, the same texts get other scores than in a first call."
             return

@@ -34,8 +34,11 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
         return subject(*_inputs(subject, ids))[:, : None if subject.two else WORDS]
 
     alone, padded = run(words), run(subject.src.padded(words, SOURCE))
-    dead = _dead(subject, words)
     text = f"{WORDS} words and {SOURCE - WORDS} times pad_id"
+    if alone.isnan().all() and not padded.isnan().all():
+        yield "padding.inverted", f"a source of {WORDS} words gave NaN, and one of {text} did not."
+        return
+    dead = _dead(subject, words)
     if all(dead):
         tgt, src = subject.texts()
         if not subject.two or subject.apart(subject(tgt, src), subject(tgt, subject.src.other(src)), 1e-3):
@@ -75,10 +78,10 @@ def _company(subject: Subject) -> Iterator[Found]:
         src, tgt = subject.src.mixed(read, seed=3), subject.tgt.mixed(real, seed=4)
         many = subject(tgt, src)
         for row, length in enumerate(real):
-            alone, beside = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
-            if subject.apart(alone, beside):
+            alone, batched = subject(tgt[row : row + 1], src[row : row + 1])[:, :length], many[row : row + 1, :length]
+            if subject.apart(alone, batched):
                 seen = f"in a batch with {side}s of other lengths, the scores of text {row} differ from those alone"
-                yield "padding.company", f"{seen} by {_size(alone, beside)}."
+                yield "padding.company", f"{seen} by {_size(alone, batched)}."
                 return
 
 
@@ -101,6 +104,8 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if any(_rows_masked(w) for w in weights if w.shape[-2:] == (SOURCE, SOURCE)):
         return "padding.query_rows", name
     read = [w[..., :WORDS, :] if w.shape[-2] == SOURCE else w for w in weights if w.shape[-1] == SOURCE]
+    if any(bool((w[..., :WORDS] < 1e-6).all() and (w[..., WORDS:] > 1e-6).any()) for w in read):
+        return "padding.inverted", name
     hidden = bool(read) and all(bool((w[..., WORDS:] < 1e-6).all()) for w in read)
     return "padding.length" if hidden else code, name
 
@@ -134,6 +139,8 @@ def _target_padding(subject: Subject) -> Iterator[Found]:
             what = "NaN" if alone.isnan().any() else "scores at 0 that depend on later tokens"
             yield "padding.start", f"a target that begins with start_id = pad_id gave {what}."
             return
+    if alone.isnan().all():
+        return  # that is no matter of padding
     if padded.isnan().any() and not alone.isnan().any():
         yield "padding.target_nan", f"{real} tokens and {TARGET - real} times pad_id gave NaN."
     elif subject.apart(alone, padded[:, :real]):

@@ -90,9 +90,12 @@ class Report:
         """The first line of the report."""
         if self.problem:
             return f"It could not be examined: {self.problem}"
-        doubtful = sum(finding.severity == "doubtful" for finding in self.findings)
+        first = [finding.severity for finding in self.findings if not self.cause(finding.code)]
+        doubtful, faults = first.count("doubtful"), max(first.count("sick"), 1)
         to_judge = f", with {_count(doubtful, 'thing')} to judge" * bool(doubtful)
-        state = f"sick: {_count(self.sick, 'fault')}" if self.sick else "healthy"
+        state = f"sick: {_count(faults, 'fault')}" if self.sick else "healthy"
+        if self.sick > faults:
+            state += f" and {self.sick - faults} that may follow"
         state += " as far as it was tried" * (self.exit_code == 3)
         parts = f"{_count(len(self.tried) - len(self.failed), 'part')} passed, {len(self.failed)} failed"
         left = f", {len(self.not_tried)} not tried: {'; '.join(self.not_tried)}" * bool(self.not_tried)
@@ -101,8 +104,8 @@ class Report:
     def __str__(self) -> str:
         parts = [_wrap(self.verdict)]
         for f in self.findings:
-            told = [f"Seen: {f.seen}", f"It means: {f.means}", f"Likely: {f.likely}", f"Read: {f.read}"]
-            lines = [f"[{f.severity}] {f.code}", *(f"  {line}" for line in [*told, *self._follows(f, "")])]
+            fields = [f"Seen: {f.seen}", f"It means: {f.means}", f"Likely: {f.likely}", f"Read: {f.read}"]
+            lines = [f"[{f.severity}] {f.code}", *(f"  {line}" for line in [*fields, *self._follows(f, "")])]
             parts.append("\n".join(map(_wrap, lines)))
         return "\n\n".join([*parts, *map(_wrap, self._round())])
 

@@ -32,7 +32,7 @@ def source(subject: Subject) -> Iterator[Found]:
 
 def _moved(subject: Subject, draw: int = 0, threshold: float | None = None) -> Tensor:
     """Which of the words of the source have an effect, (S,)."""
-    tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
+    tgt, src = subject.texts(draw=draw)
     base = subject(tgt, src)
     size = (subject.silence if threshold is None else threshold) * spread(base)
     words = [gap(base, subject(tgt, subject.src.changed(src, j))).max() > size for j in range(SOURCE)]
@@ -62,7 +62,7 @@ def _one_way(subject: Subject) -> Iterator[Found]:
 
 def _directions(subject: Subject, draw: int, tolerance: float) -> tuple[str, bool]:
     """The first part where an early word of the source reaches a late one; whether a late one reaches an early one."""
-    tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
+    tgt, src = subject.texts(draw=draw)
     sources = (src, subject.src.changed(src, -1), subject.src.changed(src, 0))
     a, late, early = (subject.trace(tgt, ids)[0] for ids in sources)
     forward = first_apart(a, early, SOURCE, tolerance)
@@ -82,7 +82,7 @@ def _queries(subject: Subject) -> Iterator[Found]:
 
 def _meeting(subject: Subject, draw: int) -> tuple[str, bool]:
     """The first part whose last place depends on the source; whether it depends on earlier tokens as well."""
-    tgt, src = subject.tgt.ids(TARGET, seed=draw), subject.src.ids(SOURCE, seed=3 + draw)
+    tgt, src = subject.texts(draw=draw)
     a = subject.trace(tgt, src)[0]
     meets = first_apart(a, subject.trace(tgt, subject.src.other(src))[0], TARGET, 0)
     if meets is None:
@@ -104,7 +104,7 @@ def hidden_ids(subject: Subject, side: str) -> list[int]:
 
 def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
     """Those of these ids whose vectors have no gradient from other positions: a row of a batch for each."""
-    tgt, src = subject.tgt.ids(TARGET).repeat(len(ids), 1), subject.src.ids(SOURCE, seed=3).repeat(len(ids), 1)
+    tgt, src = (text.repeat(len(ids), 1) for text in subject.texts())
     text, place = (src, 2) if side == "source" else (tgt, 0)
     text[:, place] = torch.tensor(ids)
     with called() as calls:

@@ -1,10 +1,11 @@
-"""What a model computes while it writes, step by step, beside what its forward pass says of the same tokens."""
+"""What a model computes while it writes, step by step, and what it makes of scores that are known."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
@@ -19,7 +20,7 @@ class Step(NamedTuple):
     """The tokens (R, t) that were read, and the scores (R, V) that came of it at the last place."""
 
     read: Tensor
-    told: Tensor
+    scores: Tensor
 
 
 def steps(subject: Subject, write: Write) -> Iterator[Found]:
@@ -32,8 +33,9 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         taken = _taken(subject, write, padded)
     except Exception:  # that it fails is told by `generate`
         return
+    yield from _choice(subject, taken)
     so_far = torch.zeros(0, dtype=torch.long)
-    for number, (read, told) in enumerate(taken[:6]):
+    for number, (read, scores) in enumerate(taken[:6]):
         if subject.two and not number and subject.start_id not in read[:, 0]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
             yield "generate.start", seen
@@ -41,10 +43,10 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         cached = number > 0 and read.shape == (1, 1)
         so_far = torch.cat([so_far, read[0]]) if cached else read[0]
         prefix = so_far[None] if cached else read
-        if _same(subject, told, prefix, padded):
+        if _same(subject, scores, prefix, padded):
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if cached and _same(subject, told, read, padded):
+        if cached and _same(subject, scores, read, padded):
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
@@ -55,10 +57,46 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         return
 
 
+def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
+    """Whether the words with by far the best scores are read next; for the first one, a rule may hold."""
+    begin = 1 if subject.two else taken[0].read.shape[1] if taken else 0
+    at = slice(begin + 1, begin + 3)
+    if taken and all(step.read.shape == (1, 1) for step in taken[1:]):
+        taken = [Step(torch.cat([step.read for step in taken], 1), taken[-1].scores)]
+    rows = [row[at].tolist() for step in taken for row in step.read if len(row) >= begin + 3]
+    wanted = _words(subject)[torch.arange(begin, begin + 2) % TARGET].tolist()
+    if rows and wanted not in rows:
+        yield "generate.choice", f"the words {wanted} had by far the best scores, and {rows[-1]} were read next."
+
+
+def ends(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
+    src = subject.src.ids(WORDS, 3, seed=6)
+    with _watched(subject):
+        free = [best(row) for row in write(src)]
+    with _watched(subject, (1 if subject.two else WORDS) + 2):
+        first, *rest = [best(row) for row in write(src)]
+    for row in [*free, first]:
+        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
+        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
+            yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
+            break
+    if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
+        yield (
+            "generate.batch",
+            f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
+        )
+
+
+def best(row: list[Any]) -> list[Any]:
+    """The first of several candidates."""
+    return row[0] if row and isinstance(row[0], list) else row
+
+
 def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
     """Whether its first step is that of the forward pass."""
     [first, *_] = _taken(subject, write, src)
-    return _same(subject, first.told, first.read, src)
+    return _same(subject, first.scores, first.read, src)
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
@@ -68,22 +106,29 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
     return taken
 
 
-def _same(subject: Subject, told: Tensor, read: Tensor, src: Tensor) -> bool:
+def _same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
     with _watched(subject) as taken:
         subject(read, src.expand(len(read), -1) if subject.two else None)
-    return bool((taken[-1].told - told).abs().max() <= 10 * subject.leak * spread(told))
+    return bool((taken[-1].scores - scores).abs().max() <= 10 * subject.leak * spread(scores))
+
+
+def _words(subject: Subject) -> Tensor:
+    """The words that get by far the best scores, one for each place, again and again."""
+    return subject.tgt.ids(TARGET, seed=8)[0]
 
 
 @contextmanager
-def _watched(subject: Subject) -> Iterator[list[Step]]:
-    """Collects a step for each call of the last matrix before the scores."""
+def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
+    """Collects a step for each call of the last matrix before the scores, and adds 10,000 to one word at each place.
+
+    So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.
+    """
     taken: list[Step] = []
     tables, last, turned = _ends(subject)
     reads: list[Tensor] = []
-    words = subject.tgt.ids(TARGET, seed=8)[0].tolist()
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
@@ -93,11 +138,20 @@ def _watched(subject: Subject) -> Iterator[list[Step]]:
             return
         read = reads[-1]
         read = read[None] if read.dim() == 1 else read.T if turned else read
-        told = output.detach().reshape(-1, subject.vocab_size)
-        told = told[-len(read) :] if turned else told.view(len(read), -1, subject.vocab_size)[:, -1]
-        taken.append(Step(read, told.clone()))
-        word = words[len(taken) % len(words)]
-        output.data[..., word] += 1e4  # so that it goes on, with different words
+        scores = output.detach().reshape(-1, subject.vocab_size)
+        scores = (
+            scores.view(-1, len(read), subject.vocab_size).transpose(0, 1)
+            if turned
+            else scores.unflatten(0, (len(read), -1))
+        )
+        begin = taken[0].read.shape[1] + len(taken) if taken and read.shape[1] == 1 else read.shape[1]
+        taken.append(Step(read, scores[:, -1].clone()))
+        place = torch.arange(begin - scores.shape[1], begin)
+        best = _words(subject)[place % TARGET].repeat(len(read), 1)
+        if end is not None and subject.eos_id is not None:
+            best[: len(read) // 3, place == end - 1] = subject.eos_id
+        best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
+        output.data += best.reshape(output.shape).to(output)
 
     with hooked(*((table, on_table) for table in tables), *((matrix, on_matrix) for matrix in last)):
         yield taken

@@ -57,7 +57,7 @@ class Subject:
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
         self.two, self.kind = kind in (None, "encoder-decoder"), kind or ""
-        self.own = [(vars(part), set(vars(part))) for part in self.parts]  # their attributes at the beginning
+        self.initial = [(vars(part), set(vars(part))) for part in self.parts]  # their attributes at the beginning
         weights = [] if module is None else list(module.parameters())
         half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
         self.leak, self.silence = (0.1, 1e-3) if half else (1e-4, 1e-7)  # relative to how far logits spread
@@ -78,9 +78,9 @@ class Subject:
         """What fills up the target."""
         return self.tgt.pad_id
 
-    def texts(self, rows: int = 1) -> tuple[Tensor, Tensor]:
-        """Ordinary texts to ask about: targets (rows, TARGET) and sources (rows, SOURCE)."""
-        return self.tgt.ids(TARGET, rows), self.src.ids(SOURCE, rows, seed=3)
+    def texts(self, rows: int = 1, draw: int = 0) -> tuple[Tensor, Tensor]:
+        """Ordinary texts to ask about: targets (rows, TARGET) and sources (rows, SOURCE), different in each draw."""
+        return self.tgt.ids(TARGET, rows, draw), self.src.ids(SOURCE, rows, 3 + draw)
 
     @property
     def parts(self) -> list[nn.Module]:
@@ -118,7 +118,7 @@ class Subject:
 
     def forget(self) -> None:
         """Drop what modules have kept from earlier calls, unless they are to remember: each question stands alone."""
-        for attributes, names in () if self.remembers else self.own:
+        for attributes, names in () if self.remembers else self.initial:
             for name in set(attributes) - names:
                 del attributes[name]
 

@@ -72,8 +72,8 @@ def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
     """Its slice on the first axis of this length, time, as (time, rest); None where it has no such axis."""
     for axis in range(min(tensor.dim(), 2)):
         if tensor.shape[axis] == length:
-            kept = tensor.transpose(0, axis)[keep].flatten(1)
-            return kept if kept.dtype == torch.float64 else kept.float()
+            rows = tensor.transpose(0, axis)[keep].flatten(1)
+            return rows if rows.dtype == torch.float64 else rows.float()
     return None
 
 
