@@ -15,12 +15,15 @@ local function within(name, blocks)
   return inside
 end
 
--- The line that says whom a section is for, or how hard an exercise is, stays with what follows it.
+-- The line that says whom a section is for, or how hard an exercise is, stays with what follows it. So does a text with
+-- the single line of code after it, such as a task with the name that its answer gets.
 function Blocks(blocks)
   local kept, heading = pandoc.List(), false
-  for _, block in ipairs(blocks) do
+  for place, block in ipairs(blocks) do
+    local after = blocks[place + 1]
     local line = heading and block.t == 'Para' and block.content[1].t == 'Emph'
-    kept:extend(line and within('kept', { block }) or { block })
+    local task = block.t == 'Para' and after and after.t == 'CodeBlock' and not after.text:find('\n')
+    kept:extend((line or task) and within('kept', { block }) or { block })
     heading = block.t == 'Header'
   end
   return kept

@@ -148,6 +148,17 @@ def test_a_deck_that_fails_leaves_all_that_was_there(tmp_path, monkeypatch):
     assert [deck.read_text() for deck in tmp_path.iterdir()] == ["new"]
 
 
+def test_no_page_begins_with_the_single_line_of_code_of_a_task(tmp_path):
+    import pypdfium2
+
+    pages = [f"# {n}\n\n" + "Line.\n\n" * n + "Task.\n\n```python\nx = ...\n```\n" for n in range(26, 42)]
+    (tmp_path / "tasks.md").write_text("\n".join(pages), encoding="utf-8")
+    book.typeset([tmp_path / "tasks.md"], tmp_path, tmp_path / "book.pdf")
+    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
+        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    assert [text for text in texts if text.count("x = ...") != text.count("Task.")] == []
+
+
 @pytest.mark.slow
 def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
     """The margins are 28 mm; a millimeter lets an italic letter lean over."""
