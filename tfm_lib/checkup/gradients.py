@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
-from tfm_lib.checkup.losses import cross_entropy
+from tfm_lib.checkup.measures import cross_entropy
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, looks_up
 

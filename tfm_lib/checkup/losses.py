@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.listening import listened
-from tfm_lib.checkup.measures import short, spread
+from tfm_lib.checkup.measures import cross_entropy, short, spread
 from tfm_lib.checkup.subject import SOURCE, Found, Subject
 
 LENGTH = 8
@@ -19,11 +19,6 @@ SHIFTS = (  # of labels against the input, all of them wrong
     (2, "loss.shifted_twice", "after the next one"),
     (-1, "loss.backwards", "before"),
 )
-
-
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropy of labels (B, T) under logits (B, T, V), for a model that brings no loss."""
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
 def start(subject: Subject) -> Iterator[Found]:
@@ -181,11 +176,18 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
     if not shifted(1) and not (subject.shifts and shifted(0)):
         yield "loss.wrong_labels", f"the labels are not the next tokens: {first}."
         return
+    yield from _asked_for(subject, tgt, given, best, asked, first)
+
+
+def _asked_for(
+    subject: Subject, tgt: Tensor, given: Tensor, best: Tensor, asked: Tensor, first: str
+) -> Iterator[Found]:
+    """Whether the end and every word are labels, and padding is none."""
     words = set(tgt[0].tolist()) - {subject.start_id, subject.pad_id, subject.eos_id}
     labels = set(best[asked].tolist())
     if subject.eos_id is not None and subject.eos_id not in labels:
         yield "loss.no_end", f"two rows end with eos_id {subject.eos_id}, and it is no label: {first}."
-    unasked = (given[:, 1:] == subject.pad_id) & asked[:, : length - 1] & (not subject.shifts)
+    unasked = (given[:, 1:] == subject.pad_id) & asked[:, : best.shape[1] - 1] & (not subject.shifts)
     if subject.pad_id is not None and subject.pad_id != subject.eos_id and (subject.pad_id in labels or unasked.any()):
         yield (
             "loss.padding",
