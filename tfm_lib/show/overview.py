@@ -38,7 +38,7 @@ PARTS = {  # the last ones lie inside attention
     "add_norm": Part("norm", "Add & Norm after every sub-layer", "Add &\nNorm", 0.44),
     "linear": Part("output", "the linear layer", "Linear", 0.5),
     "softmax": Part("output", "the softmax over the vocabulary", "Softmax", 0.62),
-    "next_token": Part("output", "the way back: what was written is read for the next token"),
+    "next_token": Part("output", "the loop: each token that was written is read for the next one"),
     "projections": Part("attention", "the projections to queries, keys and values", "projections\nto q, k, v", 0.84),
     "heads": Part("attention", "the split into heads", "split into\nheads", 0.72),
     "scores": Part("attention", "the scores, a dot product of each query with each key", "scores\nq · k / √d", 0.78),
