@@ -211,7 +211,7 @@ def test_causes_come_first_and_what_follows_says_so():
     report.add("limits.length", "d.")
     assert report.codes == ["gradients.unregistered", "dropout.eval", "cache.differs", "limits.length"]
     assert str(report).count("Mend gradients.unregistered first: this may only follow from it.") == 2
-    assert "sick: 1 fault and 2 that may follow." in report.verdict
+    assert "sick: 1 fault, 2 consequences." in report.verdict
     assert "Mend `gradients.unregistered` first" in report._repr_markdown_()
     families = {code.partition(".")[0] for code in ADVICE}
     assert set(EXPLAINS) <= set(ADVICE) and set().union(*EXPLAINS.values()) <= {*ADVICE, *families}

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.commands.test_cli import AS_TYPED
 from tests.repo.test_setup import direct_requirements
 from tests.times import HUNG
 from tfm_lib.commands.cli import TFM, parameters
@@ -78,7 +77,10 @@ def test_each_target_runs_its_command_and_each_command_but_one_has_a_target(call
 
 def test_options_arrive_as_they_are_typed(called):
     """Both expand what they can: make, and the shell to which it hands a recipe's line."""
-    typed = {f"OPTION{place}": value for place, value in enumerate(AS_TYPED)}
+    values = ["it's a fire", "costs $5", "$$5 $HOME ${HOME}", "a # b", 'say "hi"', "back\\slash\\", "two\nlines"]
+    values += ["--text", "100%", "a,b) c;d|e&f>g <h *", "🔥 Zürich", "$(shell touch executed)"]
+    values += ["$(touch executed)`touch executed`;touch executed"]
+    typed = {f"OPTION{place}": value for place, value in enumerate(values)}
     [[words, options, _]] = called("write", *(f"{name}={value}" for name, value in typed.items()))
     assert words == ["-m", "tfm_lib", "write"] and options == typed
 

@@ -95,7 +95,7 @@ class Report:
         to_judge = f", with {_count(doubtful, 'thing')} to judge" * bool(doubtful)
         state = f"sick: {_count(faults, 'fault')}" if self.sick else "healthy"
         if self.sick > faults:
-            state += f" and {self.sick - faults} that may follow"
+            state += f", {_count(self.sick - faults, 'consequence')}"
         state += " as far as it was tried" * (self.exit_code == 3)
         parts = f"{_count(len(self.tried) - len(self.failed), 'part')} passed, {len(self.failed)} failed"
         left = f", {len(self.not_tried)} not tried: {'; '.join(self.not_tried)}" * bool(self.not_tried)
