@@ -140,6 +140,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
         "a mean of 14 to 19 words": lambda: english.MEAN == (14, 19),
         "It has at most 120 lines": lambda: rules.MAX_LINES_OF_A_LISTING == 120,
         "have 88 columns at most": lambda: anatomy.COLUMNS == 88,
+        "in 36 words at most": lambda: rules.MOST_OF_A_CAPTION == 36,
         "a run killed 20 times": lambda: test_kill.KILLS == 20,
         '"3 times", numbers with a comma (20,000) and, in words, fractions and multiples (a third, twice as, tenfold), '
         'a hundred and up, "nine of ten"': lambda: measured(
