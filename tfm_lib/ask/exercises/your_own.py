@@ -285,7 +285,7 @@ def writes(**settings: int) -> Found:
 @writes.mistake
 def first_place(**settings: int) -> Found:
     """You choose from the logits of the first position; those of the last one say what comes next."""
-    return sick_of(writes="first place")
+    return sick_of("generate.choice", writes="first place")
 
 
 @writes.mistake
@@ -303,7 +303,7 @@ def past_the_end(**settings: int) -> Found:
 @writes.mistake
 def ends_forgotten(**settings: int) -> Found:
     """All texts stop when one of them ends: the loop should end when `all` have ended."""
-    return sick_of(writes="until one ends")
+    return sick_of("generate.batch", writes="until one ends")
 
 
 @writes.mistake
