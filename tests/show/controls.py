@@ -167,7 +167,7 @@ def turn_every_knob(root: Any) -> dict[str, list[float]]:
             continue
         name = " ".join((knob.evaluate(NAME) or "").split())[:40]
         assert name, f"without a name: {knob.evaluate('e => e.outerHTML')[:200]}"
-        changed = 0
+        changed = knob.get_attribute("aria-pressed") == "true"  # a word that is chosen stays so
         for _ in range(TURNS):
             if not knob.count() or knob.is_disabled():
                 break
