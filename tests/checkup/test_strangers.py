@@ -38,6 +38,14 @@ def test_beams_are_followed_to_a_tied_head_that_is_no_module():
         assert ("generate.beams" in checkup(model, **TWO, **given, parts="cache").codes) == sick
 
 
+def test_the_order_of_the_past_is_asked_of_a_model_that_shifts_its_target():
+    shifted = "        x = self.trg_tok(F.pad(trg[:, :-1], (1, 0), value=TRG_BOS))"
+    old = "        x = self.trg_tok(trg) + self.trg_pos(pos)"
+    for new, sick in ((shifted, True), (f"{shifted} + self.trg_pos(pos)", False)):
+        model, _ = planted({"id": "shifts", "style": "two_vocabularies", "old": old, "new": new}).build()
+        assert ("positions.target_none" in checkup(model, **TWO, parts="positions").codes) == sick
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SICK, ids=lambda fault: fault["id"])
 def test_the_whole_round_names_it_first(fault):
