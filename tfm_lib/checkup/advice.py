@@ -122,6 +122,7 @@ ADVICE = {
     "generate.cache": Advice("sick", "What it writes with its cache is not what the model says.", "Positions that begin at 0 for each new token, or keys and values in different orders.", CACHED),
     "generate.differs": Advice("sick", "It writes with other scores than those it was trained for.", "Another mask, memory, scale or position in the loop than in forward.", ("08", "The most probable text")),
     "generate.choice": Advice("sick", "What it says comes next is not what it writes next.", "logits[:, -1] for the next word, not logits[:, 0] or logits[:, -2]; after topk, the rank of a word is not its id.", ("08", "The most probable text")),
+    "generate.beams": Advice("sick", "The text that it returns is none that its search found.", "Each word continues the beam that it was scored for: ids[parent] before the word is appended, and the cache likewise.", ("08", "Deeper: copies of one beam")),
     "generate.stale": Advice("sick", "What is left of the first texts is used for the next ones.", "A memory or a cache that is kept in the module, and not made again for each call.", ("09", "The KV cache")),
     "generate.no_end": Advice("sick", "It always writes to its limit.", "eos_id among the tokens that are forbidden; a minimum length may be a reason, too.", ("08", "Deeper: when a search stops")),
     "generate.training": Advice("doubtful", "Called right after training, it writes what dice decide; the caller must remember eval().", "model.eval() at its beginning.", ("07", "`eval()` forgotten")),

@@ -70,9 +70,9 @@ def _order_of_the_past(subject: Subject) -> Iterator[Found]:
 
     Later parts can in any case, since each token of the past has seen a different past itself.
     """
-    tgt = subject.tgt.ids(TARGET)
-    reversed_past = torch.cat([tgt[:, :-1].flip(1), tgt[:, -1:]], 1)
-    inputs = tgt, subject.tgt.changed(tgt, slice(0, -1)), reversed_past
+    tgt, past = subject.tgt.ids(TARGET), -1 - subject.shifts  # the last place reads the token before, where it shifts
+    reversed_past = torch.cat([tgt[:, :past].flip(1), tgt[:, past:]], 1)
+    inputs = tgt, subject.tgt.changed(tgt, slice(0, past)), reversed_past
     a, changed, backwards = (subject.trace(ids)[0] for ids in inputs)
     meets = first_apart(a, changed, TARGET, subject.leak)
     if meets is None:

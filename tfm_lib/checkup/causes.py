@@ -53,6 +53,6 @@ EXPLAINS = {
     "precision.bfloat16": {"precision.float16"},
     **{
         f"generate.{fault}": {"learning.unwritten"}
-        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs", "choice")
+        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs", "choice", "beams")
     },
 }

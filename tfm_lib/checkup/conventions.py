@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tfm_lib.checkup.measures import gap, scores, short, spread
+from tfm_lib.checkup.measures import NoScores, gap, scores, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 from tfm_lib.checkup.watch import called, reads
 from tfm_lib.checkup.words import NotExaminable, Words
@@ -76,6 +76,8 @@ def learn_layout(subject: Subject) -> None:
         try:
             with torch.no_grad():
                 out = scores(subject.raw(tgt, src), subject.vocab_size)
+        except NoScores:
+            raise
         except Exception as error:
             failed = failed or error
             continue

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfm_lib.checkup.beams import pasts
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.steps import ends, steps
@@ -104,6 +105,7 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield from stale
         return
     yield from steps(subject, write)
+    yield from pasts(subject, write)
     yield from _company(subject, write, src, many)
     if not single and subject.eos_id is not None:
         yield from ends(subject, write)

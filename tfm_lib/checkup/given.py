@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import as_list, scores, short
@@ -41,9 +41,10 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
                 _of_labels(subject, subject.src.ids(5, 2), subject.tgt.ids(4, 2))
                 return lambda *ids: _of_labels(subject, *ids)
         return None
-    if _of_logits(subject, loss):
+    form, runs = _of_texts(subject, loss)
+    if subject.parts and not runs and len(arguments(loss)) != 1:
         return lambda *ids: _from_logits(subject, loss, *ids)
-    return lambda *ids: scalar(loss(*(x.T.contiguous() for x in ids) if subject.time_first else ids))
+    return form
 
 
 def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
@@ -64,14 +65,32 @@ def _of_hidden(subject: Subject, ids: Tensor) -> Tensor:
     return scalar(subject.model(torch.where(asked, subject.tgt.other(ids), ids), labels=ids.masked_fill(~asked, -100)))
 
 
-def _of_logits(subject: Subject, loss: Callable[..., Any]) -> bool:
-    """Whether a loss does not run the model, and so wants what the model gives."""
-    if not subject.parts:
-        return False
-    texts = (subject.src.ids(5, 2, seed=3), subject.tgt.ids(4, 2, seed=3))[not subject.two :]
-    with called() as calls, suppress(Exception):
-        loss(*(x.T.contiguous() if subject.time_first else x for x in texts))
-    return not {part for part, *_ in calls} & {*subject.parts} and len(arguments(loss)) != 1
+def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[..., Tensor], bool]:
+    """The loss of texts (B, T), which may want them as (T, B), and whether it runs the model; else it wants logits.
+
+    It is called in both ways; the right one gives the embeddings ids in the layout that they have in a forward pass.
+    """
+    tgt, src = subject.texts(2)
+    with called() as calls:
+        subject(tgt, src)
+    usual, runs, tried = _axes(calls), False, list[tuple[tuple[bool, bool], Callable[..., Tensor]]]()
+    forms = (lambda *ids: scalar(loss(*ids)), lambda *ids: scalar(loss(*(x.T.contiguous() for x in ids))))
+    for form in forms:
+        works = False
+        with called() as calls, suppress(Exception):
+            form(*(src, tgt)[not subject.two :])
+            works = True
+        runs = runs or bool({part for part, *_ in calls} & {*subject.parts})
+        tried.append(((_axes(calls) == usual, works), form))
+        if all(tried[-1][0]):
+            break
+    return max(tried, key=lambda one: one[0])[1], runs
+
+
+def _axes(calls: list[tuple[nn.Module, Any, Any]]) -> set[int]:
+    """Along which axes of the ids that embeddings read two texts lie."""
+    ids = [args[0] for part, args, _ in calls if isinstance(part, nn.Embedding) and args]
+    return {x.shape.index(2) for x in ids if x.dim() == 2 and 2 in x.shape}
 
 
 def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:

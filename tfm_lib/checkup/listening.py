@@ -21,17 +21,17 @@ class Heard(NamedTuple):
     inputs: list[Tensor]
 
 
-class _Head(TorchFunctionMode):
-    """Gives what each product of matrices returns to `put`: a head may be no module."""
+class Products(TorchFunctionMode):
+    """Gives `put` what each product of matrices returns, and its factors: a head may be no module."""
 
-    def __init__(self, put: Callable[[Any], Any]) -> None:
+    def __init__(self, put: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.put = put
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in ("linear", "matmul", "__matmul__", "einsum"):
-            self.put(out)
+            self.put(out, args)
         return out
 
 
@@ -58,7 +58,11 @@ def listened(
         inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
 
     tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
-    with hooked(*((part, on_output) for part in subject.parts), *tables), torch.enable_grad(), _Head(shown):
+    with (
+        hooked(*((part, on_output) for part in subject.parts), *tables),
+        torch.enable_grad(),
+        Products(lambda out, args: shown(out)),
+    ):
         torch.manual_seed(0)
         loss = loss_of(*((src, tgt) if subject.two else (tgt,)))
         loss.sum().backward()

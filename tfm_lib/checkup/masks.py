@@ -1,6 +1,5 @@
 """Masks that a model takes as arguments: which form of them it wants, found out by trying."""
 
-from contextlib import suppress
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -72,19 +71,24 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must and (not any(roles.values()) or _hides_exactly(subject) or _hides_something(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
+    failed: NotExaminable | None = None
     for form in map(Form._make, product(KINDS, OF_PADDING, OF_TIME)):
         subject.masks = lambda src, tgt, form=form: _masks(subject, roles, must, form, src, tgt)  # type: ignore[misc]
-        with suppress(NotExaminable):
+        try:
             if must:
                 learn_layout(subject)
             if (hides := sum(_hides(subject))) > best[0]:
                 best = hides, form
                 if _hides_exactly(subject):
                     break
+        except NotExaminable as error:
+            failed = error
     subject.masks = None
     if best[1] is None:
         if not must:
             return ""
+        if failed and subject.shape:  # it ran
+            raise failed
         glue = "lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
         raise NotExaminable(f"forward wants {', '.join(names)}, and none of the usual masks fits; give {glue}")
     form = best[1]

@@ -7,16 +7,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+class NoScores(TypeError):
+    """A model ran, and no logits are in what it returned."""
+
+
 def scores(out: Any, vocab_size: int) -> Tensor:
-    """The logits in what a model returns: a tensor, the first one with an axis of vocab_size, or `.logits`."""
+    """The logits in what a model returns: a tensor, `.logits`, or the first floating one of vocab_size along its last,
+    or else any, axis, in a dict, a tuple or an object, whatever its name is.
+    """
     out = getattr(out, "logits", out)
     if isinstance(out, Tensor):
         return out
-    parts = list(out.values()) if isinstance(out, dict) else list(out) if isinstance(out, tuple | list) else []
+    fields = out if isinstance(out, dict) else getattr(out, "__dict__", {})
+    parts = list(out) if isinstance(out, tuple | list) else list(fields.values())
     tensors = [part for part in parts if isinstance(part, Tensor) and part.dim() > 1]
     if not tensors:
-        raise TypeError(f"no tensor in what it returned, a {type(out).__name__}")
-    return next((part for part in tensors if vocab_size in part.shape), tensors[0])
+        named = f" with {', '.join(map(str, fields))}" * bool(fields)
+        raise NoScores(f"no tensor in what it returned, a {type(out).__name__}{named}")
+    wide = [x for x in tensors if x.shape[-1] == vocab_size and x.is_floating_point()]
+    return next(iter([*wide, *(x for x in tensors if vocab_size in x.shape), *tensors]))
 
 
 def as_list(row: Any) -> list[Any]:

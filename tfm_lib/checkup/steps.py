@@ -127,7 +127,7 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.
     """
     taken: list[Step] = []
-    tables, last, turned = _ends(subject)
+    tables, last, turned = ends_of(subject)
     reads: list[Tensor] = []
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
@@ -157,7 +157,7 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         yield taken
 
 
-def _ends(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
+def ends_of(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
     """The embeddings that read the target, the last matrix before the scores, and whether they have time first."""
     tgt = subject.tgt.ids(TARGET)
     shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
