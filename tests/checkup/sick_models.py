@@ -303,7 +303,7 @@ PLANTS = [
     Plant("causal mask only in eval", "causality.training", MASK, "mask = self.causal(tgt.shape[1], past) if not self.training else torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
     Plant("a norm over time", "causality.norm", NORMS, NORMS.replace("nn.LayerNorm(D)", 'type("TimeNorm", (nn.Module,), {"forward": lambda self, x: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt()})()', 1)),
     Plant("heads merged by a view", "causality.axes", "(weights @ v).transpose(1, 2).reshape(", "(weights @ v).reshape("),
-    Plant("softmax over queries", "causality.leak", "scores.softmax(-1)", "scores.softmax(-2)"),
+    Plant("softmax over queries", "attention.axis", "scores.softmax(-1)", "scores.softmax(-2)"),
     # Padding
     Plant("padding is attended", "padding.source", "return (src != PAD)[:, None, None, :]", "return torch.ones_like(src).bool()[:, None, None, :]"),
     Plant("padding is seen by the decoder", "padding.cross", "self.encode(src), self.pad_mask(src))", "self.encode(src), self.pad_mask(src) | True)"),
