@@ -187,7 +187,7 @@ def test_a_lesson_link_of_a_control_leads_beside_its_notebook_after_a_reload_too
     cells.write(lab.folder / "sub folder/own.ipynb", cells.notebook(cells.code("")))
     open_notebook(page, lab, "sub folder/own.ipynb")
     run_first_cell(page, "from tfm_lib.show.machine import machine\nmachine()")
-    link = page.locator(".tfm-machine a.tfm-lesson").first
+    link = page.locator(".tfm-machine a.tfm-lesson", has_text="lesson 07").first
     link.wait_for()
     page.evaluate("history.replaceState(null, '', '/lab/tree/elsewhere')")
     with page.context.expect_page() as opened:
