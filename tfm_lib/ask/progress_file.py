@@ -39,7 +39,7 @@ def load(file: Path | None) -> dict[str, Any]:
 
 
 def keep(file: Path | None, values: dict[str, Any], unless: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
-    """Add these values to a file, unless what it holds is such. Where that fails, it is said, and nothing raised."""
+    """Add values to those of a file, unless `unless` is true of the old ones. A failure is printed, not raised."""
     try:
         if file is not None and not unless(held := load(file)):
             write_whole(file, (json.dumps(held | values, indent=1, sort_keys=True) + "\n").encode())
