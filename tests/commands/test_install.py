@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from tfm_lib.commands import course, install
-from tfm_lib.errors import brought_by
+from tfm_lib.errors import CourseError, brought_by
 
 NEEDS = """\
 Metadata-Version: 2.4
@@ -92,13 +92,15 @@ def test_what_an_extra_brings_is_named_with_the_command_that_adds_it():
 def test_the_folder_for_colab_has_lessons_with_links_that_work_there_and_one_wheel(tmp_path, monkeypatch, capsys):
     def build(command, **_):
         (Path(command[-1]) / "tfm_lib-1.0.0-py3-none-any.whl").write_bytes(b"new")
+        return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(course, "enter_clone", lambda: None)
+    monkeypatch.setattr(course, "find_spec", lambda name: True)  # hatchling is not where the wheel is tested
     monkeypatch.setattr(subprocess, "run", build)
     for old in ("tfm_lib-0.9.0-py3-none-any.whl", "notes.txt"):
         (tmp_path / old).write_bytes(b"old")
-    with monkeypatch.context() as failing, pytest.raises(OSError, match="no hatchling"):
-        failing.setattr(subprocess, "run", Mock(side_effect=OSError("no hatchling")))
+    with monkeypatch.context() as failing, pytest.raises(CourseError, match="could not build"):
+        failing.setattr(subprocess, "run", Mock(return_value=Mock(returncode=1)))
         course.colab(tmp_path)
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"old"} and len([*tmp_path.iterdir()]) == 2
     course.colab(tmp_path)

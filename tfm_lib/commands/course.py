@@ -119,7 +119,8 @@ def colab(out: Annotated[Path, Option(parser=expanded, help="where to")] = Path(
     files = {lesson.name: as_file(learners_copy(lesson, colab=True)) for lesson in lessons}
     with TemporaryDirectory() as work:
         build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work]
-        subprocess.run(build, check=True, env=os.environ | {"HATCH_QUIET": "1"})
+        if subprocess.run(build, env=os.environ | {"HATCH_QUIET": "1"}).returncode:
+            raise CourseError(f"hatchling could not build the package, as it says above; {out} is as it was")
         [built] = Path(work).glob("tfm_lib-*.whl")
         files[built.name] = built.read_bytes()
     wheel = out / built.name
