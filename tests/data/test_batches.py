@@ -154,6 +154,7 @@ def test_examples_of_one_size_share_a_batch_by_chance() -> None:
 
 
 def test_a_batch_may_be_full_to_the_last_place() -> None:
+    assert plan_batches(of_lengths([]), 63) == []
     assert [len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 63)] == [3]
     assert [len(batch) for batch in plan_batches(of_lengths([(19, 1)] * 3), 63)] == [3]
     assert sorted(len(batch) for batch in plan_batches(of_lengths([(1, 19)] * 3), 62)) == [1, 2]
