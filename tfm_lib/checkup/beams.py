@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import Products
-from tfm_lib.checkup.steps import WORDS, best, ends_of
+from tfm_lib.checkup.steps import WORDS, best, ends_of, head_heard
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import hooked
 
@@ -36,8 +35,7 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
 @contextmanager
 def _known(subject: Subject, free: list[int]) -> Iterator[None]:
     """Inside, the scores depend on the last token alone; a head that is no module is known by its tied weights."""
-    tables, last, turned = ends_of(subject)
-    tied = {part.weight.data_ptr() for part in tables if isinstance(part.weight, Tensor)}
+    tables, _, turned = ends_of(subject)
     (first, second, third, later), reads = free[:4], list[Tensor]()
 
     def row(*ids: int) -> Tensor:
@@ -50,21 +48,12 @@ def _known(subject: Subject, free: list[int]) -> Iterator[None]:
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
 
-    def put(output: Any) -> None:
-        if reads and isinstance(output, Tensor) and output.shape[-1] == subject.vocab_size:
+    def put(output: Tensor) -> None:
+        if reads and output.shape[-1] == subject.vocab_size:
             read = reads[-1][None] if reads[-1].dim() == 1 else reads[-1].T if turned else reads[-1]
             rows = torch.stack([after.get(token, start) for token in read[:, -1].tolist()])
             known = rows[:, None].expand(-1, output.numel() // rows.numel(), -1)
             output.data.copy_((known.transpose(0, 1) if turned else known).reshape(output.shape))
 
-    def on_product(output: Any, args: Any) -> None:
-        if any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):
-            put(output)
-
-    heads = [(part, lambda part, args, named, output: put(output)) for part in last]
-    with hooked(*((table, on_table) for table in tables), *heads):
-        if last:
-            yield
-        else:
-            with Products(on_product):
-                yield
+    with hooked(*((table, on_table) for table in tables)), head_heard(subject, put):
+        yield

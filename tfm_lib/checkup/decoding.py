@@ -90,6 +90,9 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield "generate.single", "three texts at once failed, and each of them alone went through."
     with DropoutWatch() as watch:
         many = _written(write, src)
+    if any(part.training for part in subject.parts):
+        yield "generate.mode", "it was in eval mode before it wrote, and is in training mode after."
+        return
     if watch.drops:
         yield "generate.dropout", "in eval mode, dropout works while it writes."
         return
@@ -99,7 +102,12 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield "generate.dice", "in eval mode, it writes another text for the same source the next time."
         yield from steps(subject, write)
         return
-    if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
+    if (
+        many[0]
+        and isinstance(many[0][0], list)
+        and len(many[0]) > 1
+        and all(len({str(b) for b in row}) == 1 for row in many)
+    ):
         yield "generate.copies", f"all {len(many[0])} candidates of each of three texts are equal."
     if stale := list(_stale(subject, write)):
         yield from stale

@@ -51,6 +51,7 @@ def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
     """What the model itself returns for labels: the words behind the start, and -100 for padding."""
     labels = tgt[:, 1:].clone()
     masks = {"attention_mask": subject.src.seen(src)} if subject.by_name else {}
+    masks = subject.masks(src, labels) if subject.masks else masks
     if subject.pad_id is not None:
         labels[labels == subject.pad_id] = -100
     before = labels.clone()

@@ -1,6 +1,6 @@
 """What a model computes while it writes, step by step, and what it makes of scores that are known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
+from tfm_lib.checkup.listening import Products
 from tfm_lib.checkup.measures import spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, hooked, looks_up
@@ -127,13 +128,13 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.
     """
     taken: list[Step] = []
-    tables, last, turned = ends_of(subject)
+    tables, _, turned = ends_of(subject)
     reads: list[Tensor] = []
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
 
-    def on_matrix(part: nn.Module, args: Any, named: Any, output: Tensor) -> None:
+    def on_scores(output: Tensor) -> None:
         if not reads or output.shape[-1] != subject.vocab_size:
             return
         read = reads[-1]
@@ -153,8 +154,26 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
         output.data += best.reshape(output.shape).to(output)
 
-    with hooked(*((table, on_table) for table in tables), *((matrix, on_matrix) for matrix in last)):
+    with hooked(*((table, on_table) for table in tables)), head_heard(subject, on_scores):
         yield taken
+
+
+@contextmanager
+def head_heard(subject: Subject, on_scores: Callable[[Tensor], None]) -> Iterator[None]:
+    """Gives `on_scores` what the last matrix returns; where that is no module, what is multiplied by a tied table."""
+    tables, last, _ = ends_of(subject)
+    tied = {part.weight.data_ptr() for part in tables if isinstance(part.weight, Tensor)}
+
+    def on_product(output: Any, args: Any) -> None:
+        if isinstance(output, Tensor) and any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):
+            on_scores(output)
+
+    if last:
+        with hooked(*((part, lambda part, args, named, output: on_scores(output)) for part in last)):
+            yield
+    else:
+        with Products(on_product):
+            yield
 
 
 def ends_of(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
