@@ -105,6 +105,8 @@ ADVICE = {
     "loss.no_end": Advice("sick", "It never learns to stop.", "eos_id is missing in the labels, or ignored because it equals pad_id.", ("07", "Deeper: it never ends")),
     "loss.skips": Advice("sick", "Some words of each text are never asked for.", "A slice too many, or ignore_index is an ordinary id.", LABELS),
     "loss.wrong_labels": Advice("sick", "It is trained for something else than the next token.", "How labels are made from tgt: a flip, a roll or a reshape without transpose.", LABELS),
+    "residual.missing": Advice("doubtful", "Nothing passes by this part: a layer hands on its result alone, and what was read can be lost there.", "x = norm(self.drop(f(x))) where norm(x + self.drop(f(x))) is wanted.", ("05", "Deeper: thirty-two networks in a row")),
+    "residual.skips": Advice("doubtful", "The part before it in the layer counts only through it: the sum takes the input of the whole layer.", "h = norm(x + attention(x)), then norm(x + f(h)) where norm(h + f(h)) is wanted.", ("05", "Deeper: thirty-two networks in a row")),
     "residual.none": Advice("sick", "No layer passes on what it was given, so that what was read is lost from layer to layer.", "return self.drop(f(x)) where x + self.drop(f(x)) is wanted.", ("05", "Deeper: thirty-two networks in a row")),
     "norm.flat": Advice("sick", "Whatever comes in, nearly the same comes out of it.", "eps=1e6 for 1e-6, or a gain of 0.", ("05", "Deeper: four ways to get LayerNorm wrong")),
     "learning.stuck": Advice("sick", "A model that works learns ten pairs by heart within seconds.", "What the other findings say; else residual paths, norms, the scale of the scores, or a cut gradient.", ("07", "Ten pairs, memorized")),

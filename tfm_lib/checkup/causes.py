@@ -60,7 +60,7 @@ EXPLAINS = {
     "gradients.none": {"learning.stuck", "loss.fails"},
     "gradients.fresh": {"gradients.unreached", "learning.unwritten", "state.kept"},
     "loss.changes_labels": {"loss.padding"},
-    "residual.none": {"learning.stuck"},
+    "residual.none": {"learning.stuck", "residual.missing"},
     "norm.flat": {"gradients.unreached", "learning.stuck", "output.constant", "source.ignored"},
     "learning.stuck": {"causality.blind", "source.partial"},
     "precision.bfloat16": {"precision.float16"},
