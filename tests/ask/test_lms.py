@@ -4,6 +4,7 @@ import io
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
+from xml.parsers import expat
 
 import pytest
 
@@ -34,10 +35,19 @@ def test_moodle_gets_every_question_with_one_right_choice_and_a_reason_for_each(
     assert len({one.findtext("name/text") for one in asked}) == len(asked)
     for element, question in zip(asked, QUESTIONS, strict=True):
         choices = element.findall("answer")
-        assert [one.get("fraction") == "100" for one in choices] == [not one.why_not for one in question.choices]
+        assert [one.get("fraction") for one in choices] == ["0" if one.why_not else "100" for one in question.choices]
         assert all(one.findtext("text") and one.findtext("feedback/text") for one in choices)
     [shown] = ET.fromstring(lms.moodle([Lesson("01_x", "01", [ASKED])])).findall("question/questiontext/text")
     assert shown.text == "<p>Is <code>a &lt; b</code> and \\(\\ln 2\\)?</p>"
+
+
+def test_moodle_reads_every_space_and_a_slash_in_a_title():
+    pieces, parser = [], expat.ParserCreate()  # like Moodle's parser, this one drops pieces that are only white space
+    parser.CharacterDataHandler = lambda piece: pieces.append(piece if piece.strip() else "")
+    asked = Question("01_x", "Is `a` *b* & `c` ≤ 3?", "Since so.", CHOICES)
+    parser.Parse(lms.moodle([Lesson("01_x", "01 · In/out", [asked])]), True)
+    assert "<p>Is <code>a</code> <em>b</em> &amp; <code>c</code> ≤ 3?</p>" in pieces
+    assert f"$course$/{lms.COURSE}/01 · In//out" in pieces, "a single slash would begin a category within the category"
 
 
 def test_qti_has_an_item_per_question_that_scores_its_right_choice():

@@ -40,9 +40,10 @@ def find(name: str) -> Exercise:
 def check(name: str, answer: Any) -> None:
     """Says in one line whether `answer` is what the exercise asks for, and why not; keeps that in the progress file.
 
-    Raises nothing, whatever the answer does. An answer that computes for more than three seconds, or waits for more
-    than a minute, is stopped between two of Python's steps. One step that takes longer, such as `sum(range(10**10))`,
-    holds the cell until it is done, since Python runs nothing else meanwhile; restarting the kernel ends it sooner.
+    Raises nothing, whatever the answer does. An answer that computes for more than three seconds (a few exercises allow
+    more), or waits for more than a minute, is stopped between two of Python's steps. One step that takes longer, such
+    as `sum(range(10**10))`, holds the cell until it is done, since Python runs nothing else meanwhile; restarting the
+    kernel ends it sooner.
     """
     try:
         exercise = find(name)

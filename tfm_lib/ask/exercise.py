@@ -51,6 +51,7 @@ class Exercise:
     tolerance: float = 1e-4  # how far numbers may be off, relative to the expected ones (see `comparing.difference`)
     without: tuple[str, ...] = ()  # names of torch's functions that an answer has to do without, such as "tril"
     most_calls: int | None = None  # of torch's functions
+    work: int = 1  # how many times the usual seconds of computing an answer may take
     mistakes: list[Callable] = field(default_factory=list)
 
     @property

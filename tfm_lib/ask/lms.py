@@ -5,6 +5,7 @@ import io
 import re
 import zipfile
 from xml.etree import ElementTree as ET
+from xml.sax.saxutils import unescape
 
 from tfm_lib.ask.questions import Choice, Lesson, Question, to_html
 from tfm_lib.ask.quiz import mathml
@@ -18,12 +19,14 @@ MATH = "http://www.w3.org/1998/Math/MathML"
 def moodle(lessons: list[Lesson]) -> bytes:
     """A category per lesson, a question with one right choice per question, and a reason for each choice.
 
-    Formulas stand in TeX, which Moodle's filter MathJax draws.
+    Formulas are in TeX, which Moodle's filter MathJax draws. HTML is in CDATA, since the parser of Moodle's importer
+    drops a space between two entities. In the path of a category, a slash of a name is doubled.
     """
     quiz = ET.Element("quiz")
     for lesson in lessons:
         category = ET.SubElement(quiz, "question", type="category")
-        ET.SubElement(ET.SubElement(category, "category"), "text").text = f"$course$/{COURSE}/{lesson.title}"
+        path = f"$course$/{COURSE}/{lesson.title.replace('/', '//')}"
+        ET.SubElement(ET.SubElement(category, "category"), "text").text = path
         for number, asked in enumerate(lesson.questions, start=1):
             question = ET.SubElement(quiz, "question", type="multichoice")
             ET.SubElement(ET.SubElement(question, "name"), "text").text = f"{lesson.name[:2]}.{number:02}"
@@ -35,7 +38,8 @@ def moodle(lessons: list[Lesson]) -> bytes:
             for choice in asked.choices:
                 share = "0" if choice.why_not else "100"
                 _text(_text(question, "answer", choice.text, fraction=share), "feedback", _reason(asked, choice))
-    return _file(quiz)
+    escaped = r"(?<=<text>)[^<]*&[^<]*(?=</text>)"
+    return re.sub(escaped, lambda text: f"<![CDATA[{unescape(text[0])}]]>", _file(quiz).decode()).encode()
 
 
 def _text(parent: ET.Element, name: str, markdown: str, **about: str) -> ET.Element:

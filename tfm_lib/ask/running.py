@@ -137,7 +137,7 @@ def _clock() -> Callable[[], float]:
     return computed
 
 
-def _wait(thread: threading.Thread, clocks: list[Callable[[], float]]) -> str:
+def _wait(thread: threading.Thread, clocks: list[Callable[[], float]], seconds: float) -> str:
     """Wait until the thread is done or a time is up; returns which time that was, and "" if the thread is done.
 
     `clocks` holds the thread's clock, once it has begun. Nothing computes for a second in less than a second, so the
@@ -145,23 +145,23 @@ def _wait(thread: threading.Thread, clocks: list[Callable[[], float]]) -> str:
     """
     end = time.monotonic() + WAITING
     while thread.is_alive():
-        left, patience = SECONDS - (clocks[0]() if clocks else 0.0), end - time.monotonic()
+        left, patience = seconds - (clocks[0]() if clocks else 0.0), end - time.monotonic()
         if left <= 0:
             loop = "is there a loop that never stops, or a very slow one?"
-            return f"It did not come to an end within {SECONDS:g} seconds of computing: {loop}"
+            return f"It did not come to an end within {seconds:g} seconds of computing: {loop}"
         if patience <= 0:
             return f"It did not come to an end within {WAITING:g} seconds: does it sleep, or wait for input?"
         thread.join(max(0.01, min(left, patience)))
     return ""
 
 
-def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
+def guarded(function: Callable[[], Any], times: int = 1) -> tuple[Any, str]:
     """Calls `function` in a thread of its own; returns what it returned and what it printed.
 
     A thread can be stopped from outside on every system: Python raises an error in it between two of its steps. An
     answer that catches even that is left behind, running. While one step in C holds the interpreter's lock, as in
-    sum(range(10**10)), the clock is not looked at. Raises OutOfTime after SECONDS of computing or WAITING seconds in
-    all, and otherwise what `function` raised.
+    sum(range(10**10)), the clock is not looked at. Raises OutOfTime after `times` SECONDS of computing or WAITING
+    seconds in all, and otherwise what `function` raised.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
@@ -181,7 +181,7 @@ def guarded(function: Callable[[], Any]) -> tuple[Any, str]:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         with suppress(KeyboardInterrupt):  # a reader who stops the cell stops the answer
-            late = _wait(thread, clocks)
+            late = _wait(thread, clocks, times * SECONDS)
         give_up = time.monotonic() + 1
         while thread.is_alive() and not (results or errors) and time.monotonic() < give_up:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(OutOfTime))

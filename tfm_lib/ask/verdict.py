@@ -49,7 +49,7 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
     if answer is ...:
         return Verdict(exercise.name, "open")
     try:
-        verdict, printed = guarded(lambda: _judge(exercise, answer))
+        verdict, printed = guarded(lambda: _judge(exercise, answer), exercise.work)
     except OutOfTime as which:
         return Verdict(exercise.name, "wrong", str(which))
     except BaseException as error:  # an answer whose very comparison fails

@@ -12,7 +12,8 @@ from tfm_lib.practice.own_transformer import OwnTransformer
 from tfm_lib.practice.patients import changed
 
 Settings = dict[str, int]
-ROWS, WORDS = 16, 6  # of the texts that a learner's model writes: few, as it has three seconds
+ROWS, WORDS = 16, 6  # of the texts that a learner's model writes: few, as its seconds are counted
+WORK = 5  # a milestone runs parts of the check-up, which takes most of three seconds on slow cores
 
 
 def vocabulary(draw: Draw) -> Iterator[Inputs]:
@@ -56,6 +57,7 @@ def first(answer: Callable, **settings: int) -> dict[str, Any]:
     right="The frame is there. From now on each new part shows in the logits.",
     cases=vocabulary,
     call=first,
+    work=WORK,
 )
 def logits(**settings: int) -> Found:
     return sick_of()
@@ -90,6 +92,7 @@ def second(answer: Callable, **settings: int) -> dict[str, Any]:
     right="All positions predict their next word at once, and none of them sees it.",
     cases=vocabulary,
     call=second,
+    work=WORK,
 )
 def past(**settings: int) -> Found:
     return sick_of()
@@ -136,6 +139,7 @@ def third(answer: Callable, **settings: int) -> dict[str, Any]:
     right="It reads the whole source, in its order, and no padding.",
     cases=vocabulary,
     call=third,
+    work=WORK,
 )
 def reads(**settings: int) -> Found:
     return sick_of()
@@ -176,6 +180,7 @@ def fourth(answer: Callable, **settings: int) -> dict[str, Any]:
     right="It predicts the next token at each token, but not at padding, and every weight gets a gradient.",
     cases=vocabulary,
     call=fourth,
+    work=WORK,
 )
 def learns(**settings: int) -> Found:
     return sick_of()
@@ -277,6 +282,7 @@ def by_logits(
     right="The model is whole: train it in section 5, with `MyModel` in place of ours.",
     cases=vocabulary,
     call=fifth,
+    work=WORK,
 )
 def writes(**settings: int) -> Found:
     return sick_of(writes="as its logits say")
