@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from tests.checkup.sick_models import PLANTS
 from tests.checkup.strangers import FAULTS, STYLES, planted
@@ -64,6 +65,28 @@ def test_the_order_of_the_past_is_asked_of_a_model_that_shifts_its_target():
         assert ("positions.target_none" in checkup(model, **TWO, parts="positions").codes) == sick
 
 
+class Shared(nn.Module):
+    """One table for both sides and the scores, so that each weight has a gradient whatever happens to the source."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.table, self.mistake = nn.Embedding(40, 32), mistake
+
+    def forward(self, src, tgt):
+        read = self.table(src).mean(1, keepdim=True)
+        tgt = torch.full_like(tgt, 3) if self.mistake == "guesses" and self.training else tgt
+        return (
+            self.table(tgt).cumsum(1) + (read.detach() if self.mistake == "detached" else read)
+        ) @ self.table.weight.T
+
+
+@pytest.mark.parametrize(("mistake", "code"), [("detached", "gradients.unreached"), ("guesses", "causality.blind")])
+def test_a_source_without_gradient_and_a_target_that_training_does_not_read_are_seen(mistake, code):
+    for what in (mistake, ""):
+        report = checkup(Shared(what), **IDS, parts=["causality", "gradients"])
+        assert (code in report.codes) == bool(what), report
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", SICK, ids=lambda fault: fault["id"])
 def test_the_whole_round_names_it_first(fault):
@@ -97,8 +120,8 @@ def test_what_was_once_called_sick_is_healthy(name, part):
     assert report.healthy and report.tried == [part], report
 
 
-def test_83_faults_and_12_oddities_of_7_strangers_are_planted_in_text_that_occurs_once():
-    assert len({fault["id"] for fault in FAULTS}) == len(FAULTS) == 95 and len(SICK) == 83
+def test_86_faults_and_12_oddities_of_7_strangers_are_planted_in_text_that_occurs_once():
+    assert len({fault["id"] for fault in FAULTS}) == len(FAULTS) == 98 and len(SICK) == 86
     for fault in FAULTS:
         planted(fault)
     for old in ("no such text", "nn."):

@@ -104,6 +104,7 @@ ADVICE = {
     "loss.padding": Advice("sick", "The more padding, the smaller the loss, and the less is learned of words.", "ignore_index=pad_id is missing (torch's default is -100), or its sum is divided by all places, padding included.", ("07", "Deeper: when padding counts")),
     "loss.no_end": Advice("sick", "It never learns to stop.", "eos_id is missing in the labels, or ignored because it equals pad_id.", ("07", "Deeper: it never ends")),
     "loss.skips": Advice("sick", "Some words of each text are never asked for.", "A slice too many, or ignore_index is an ordinary id.", LABELS),
+    "loss.first_token": Advice("sick", "It learns to go on from another token than the one from which it writes.", "tgt.roll(1) leaves the last label in front: put start_id there, as in cat([start, labels[:, :-1]]).", LABELS),
     "loss.wrong_labels": Advice("sick", "It is trained for something else than the next token.", "How labels are made from tgt: a flip, a roll or a reshape without transpose.", LABELS),
     "residual.missing": Advice("doubtful", "Nothing passes by this part: a layer hands on its result alone, and what was read can be lost there.", "x = norm(self.drop(f(x))) where norm(x + self.drop(f(x))) is wanted.", ("05", "Deeper: thirty-two networks in a row")),
     "residual.skips": Advice("doubtful", "The part before it in the layer counts only through it: the sum takes the input of the whole layer.", "h = norm(x + attention(x)), then norm(x + f(h)) where norm(h + f(h)) is wanted.", ("05", "Deeper: thirty-two networks in a row")),

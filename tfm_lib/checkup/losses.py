@@ -188,6 +188,12 @@ def _asked_for(
             "loss.padding",
             f"of two rows, the second one with padding, places of pad_id {subject.pad_id} are asked for.",
         )
+    begins = {int(token) for token in given[:, 0]}
+    if subject.start_id is not None and begins != {subject.start_id} and not subject.shifts:
+        yield (
+            "loss.first_token",
+            f"the input begins with {sorted(begins)}, and start_id is {subject.start_id}: {first}.",
+        )
     missing = sorted(words - labels - {int(given[0, 0])})
     if missing:
         yield "loss.skips", f"the tokens {missing} are never a label: {first}."

@@ -68,8 +68,7 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must:
         learn_layout(subject)
         learn_axis(subject)
-        own = _hidden_anyway(subject)
-        roles = {name: "" if of in own else of for name, of in roles.items()}
+        roles = {name: "" if of in _hidden_anyway(subject) else of for name, of in roles.items()}
     if not must and (not any(roles.values()) or _hides_exactly(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)

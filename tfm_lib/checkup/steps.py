@@ -41,13 +41,14 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
             yield "generate.start", seen
             return
-        cached = number > 0 and read.shape == (1, 1)
-        so_far = torch.cat([so_far, read[0]]) if cached else read[0]
+        cached = number > 0 and read.shape[1] == 1
+        so_far = torch.cat([so_far, read[0]]) if cached else read[0]  # by its known words, the first beam stays first
         prefix = so_far[None] if cached else read
-        if _same(subject, scores, prefix, padded):
+        scores = scores[:1] if cached else scores
+        if same(subject, scores, prefix, padded):
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if cached and _same(subject, scores, read, padded):
+        if cached and same(subject, scores, read[:1], padded):
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
@@ -97,7 +98,7 @@ def best(row: list[Any]) -> list[Any]:
 def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
     """Whether its first step is that of the forward pass."""
     [first, *_] = _taken(subject, write, src)
-    return _same(subject, first.scores, first.read, src)
+    return same(subject, first.scores, first.read, src)
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
@@ -107,7 +108,7 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
     return taken
 
 
-def _same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
+def same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
