@@ -230,6 +230,13 @@ LABELLED = (
         loss = None if labels is None else nn.functional.cross_entropy(logits.transpose(1, 2), labels)
         return {"logits": logits, "loss": loss}""")
 )  # fmt: skip
+WITH_TARGETS = (
+    GPT.replace("tokens):", "tokens, targets=None):")
+    .replace("return self.out(self.layers(x, mask=future))", "logits = self.out(self.layers(x, mask=future))\n" + """\
+        loss = None if targets is None else nn.functional.cross_entropy(logits.transpose(1, 2), targets)
+        return logits, loss""")
+)  # fmt: skip
+ONE_SIDED = GPT, BERT, LABELLED, WITH_TARGETS
 EINSUM = (
     MODEL.replace("self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))", """\
 self.wq, self.wk = (nn.Parameter(torch.randn(H, D, D // H) * D**-0.5) for _ in range(2))
@@ -405,7 +412,9 @@ PLANTS = [
     Plant("BERT: padding is attended", "padding.source", "src_key_padding_mask=tokens == 0", "src_key_padding_mask=None", BERT),
     Plant("BERT: padding mask inverted", "padding.inverted", "tokens == 0", "tokens != 0", BERT),
     Plant("BERT: -100 is a label", "loss.padding", "labels)", "labels.clamp(min=0))", LABELLED),
+    Plant("BERT: labels are shifted", "loss.wrong_labels", "(logits.transpose(1, 2), labels)", "(logits[:, :-1].transpose(1, 2), labels[:, 1:])", LABELLED),
     Plant("BERT: labels where nothing is hidden", "loss.copies", "tokens.masked_fill(~chosen, -100)", "tokens.masked_fill(chosen, -100)", BERT),
+    Plant("BERT: ends of other texts are counted", "batch.rows", "x = self.emb(tokens)", "x = self.emb(tokens) + self.pos((tokens == 2).cumsum(0))", BERT),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]
 # fmt: on

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.families_and_scale import parts_replaced
-from tests.checkup.sick_models import BERT, EINSUM, EOS, GPT, LABELLED, MODEL, PAD, PLANTS, START, TORCH, VOCAB, built
+from tests.checkup.sick_models import BERT, EINSUM, EOS, GPT, MODEL, ONE_SIDED, PAD, PLANTS, START, TORCH, VOCAB, built
 from tests.checkup.strangers import FAULTS
 from tfm_lib.checkup import PARTS, Finding, Report, assert_healthy, checkup
 from tfm_lib.checkup.advice import ADVICE
@@ -120,14 +120,12 @@ def test_the_likely_line_is_the_one_that_was_planted(code):
     assert any(re.search(in_order, line, re.DOTALL) for line in lines), f"{named} is in none of {lines}"
 
 
-@pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, GPT, BERT, LABELLED], ids=range(6))
+@pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, *ONE_SIDED], ids=range(7))
 def test_the_models_without_a_plant_are_healthy(source):
     model, given = built(source)
     report = checkup(model, **given)
     assert report.healthy and not troubles(report), report
-    left_out = ({"source"} if source in (GPT, BERT, LABELLED) else set()) | (
-        {"cache"} if "beams" not in source else set()
-    )
+    left_out = {*["source"] * (source in ONE_SIDED), *["cache"] * ("beams" not in source)}
     assert report.tried == [part for part in PARTS if part not in left_out] and not report.failed + report.not_tried
 
 

@@ -26,15 +26,15 @@ def causality(subject: Subject) -> Iterator[Found]:
         yield named
     tgt = subject.tgt.ids(TARGET)
     if subject(tgt).isnan().any():
-        subject.kind = subject.kind or "one-sided"
-        squares = [w.nan_to_num() for w in _squares(subject, tgt)]
-        if squares and not squares[0].tril(-1).any() and squares[0].triu(1).any():
-            yield "causality.inverted", "all attention weights on earlier tokens are 0, on later ones not."
+        yield from _of_nan(subject, tgt)
         return
     sees = influence(subject, tgt, subject.leak)
+    own = sees.diagonal()[1:].clone()
     future, past = sees.triu(1), sees.tril(-1)
     if subject.declared == "encoder-only":
         subject.kind = "encoder-only"
+        if past.any() and not future.any():
+            yield "source.causal", "the last token changes nothing at the first one, and the first does at the last."
         return
     all_seen = torch.equal(future, torch.ones_like(sees).triu(1)) and bool(past.any())
     writes = subject.two or subject.generate is not None or subject.decode is not None
@@ -48,16 +48,31 @@ def causality(subject: Subject) -> Iterator[Found]:
         yield from _named(subject, tgt, future, past, turned)
         return
     with subject.mode(training=True):
-        learning = influence(subject, tgt, subject.leak).triu(1)
-        if learning.any() and not future.any():
-            where, part = _leaking(subject, tgt, learning)
-            batch = isinstance(part, nn.modules.batchnorm._BatchNorm)
-            pair = f"{_first(learning)}, in training mode and not in eval mode."
-            yield "batch.training" if batch else "causality.training", pair, where
+        then = influence(subject, tgt, subject.leak)
+    if own.any() and not then.diagonal()[1:].any():
+        yield "causality.blind", "in training mode, no score depends on its own token; in eval mode, they do."
+    learning = then.triu(1)
+    if learning.any() and not future.any():
+        yield _in_training(subject, tgt, learning)
     if future.any() and not learning.any():
         yield "causality.eval", f"{_first(future)}, in eval mode and not in training mode."
     else:
         yield from _named(subject, tgt, future, past, turned)
+
+
+def _of_nan(subject: Subject, tgt: Tensor) -> Iterator[Found]:
+    subject.kind = subject.kind or "one-sided"
+    squares = [w.nan_to_num() for w in _squares(subject, tgt)]
+    if squares and not squares[0].tril(-1).any() and squares[0].triu(1).any():
+        yield "causality.inverted", "all attention weights on earlier tokens are 0, on later ones not."
+
+
+def _in_training(subject: Subject, tgt: Tensor, learning: Tensor) -> Found:
+    """What shows the future in training mode alone: batch statistics, or a mask that is missing."""
+    with subject.mode(training=True):
+        where, part = _leaking(subject, tgt, learning)
+    code = "batch.training" if isinstance(part, nn.modules.batchnorm._BatchNorm) else "causality.training"
+    return code, f"{_first(learning)}, in training mode and not in eval mode.", where
 
 
 def _named(subject: Subject, tgt: Tensor, future: Tensor, past: Tensor, turned: Found | None) -> Iterator[Found]:

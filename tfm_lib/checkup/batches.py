@@ -15,10 +15,13 @@ LENGTHS = (24, 50, 100, 200, 400, 800)
 def rows(subject: Subject) -> Iterator[Found]:
     """Change the other rows of a batch, in eval and in training."""
     where, mixed = _mixed(subject)
-    seen = "a change of the other rows of a batch changes the scores of the first row"
-    if mixed:
-        tgt = subject.tgt.ids(TARGET)
-        before, after = subject(tgt), subject(subject.tgt.changed(tgt, slice(0, -1)))
+    seen = "a change of the other rows of a batch changes the scores of a row"
+    if not mixed and _mixed(subject, (subject.start_id, subject.eos_id))[1]:
+        yield "batch.rows", f"{seen}, if they have a start or an end in their middle."
+    elif mixed:
+        tgt, src = subject.texts(3)
+        own = torch.cat([subject.tgt.changed(tgt[:1], slice(0, -1)), tgt[1:]])
+        before, after = subject(tgt, src), subject(own, src)
         if gap(before, after)[0, -1] <= subject.silence * 100 * spread(before):
             yield "batch.axes", f"{seen}; a change of the other tokens of its own row does not.", where
         else:
@@ -30,15 +33,20 @@ def rows(subject: Subject) -> Iterator[Found]:
             yield "batch.training", f"in training mode, {seen}.", where
 
 
-def _mixed(subject: Subject) -> tuple[str, bool]:
-    """The part in which a row first depends on the others, and whether it does."""
+def _mixed(subject: Subject, special: tuple[int | None, ...] = ()) -> tuple[str, bool]:
+    """The part in which a row first depends on the others, with special tokens among them or not; whether it does."""
     ids = subject.texts(3)
     a, one = subject.trace(*ids)
     sides = subject.tgt, subject.src
-    b, two = subject.trace(*(torch.cat([x[:1], side.other(x[1:])]) for x, side in zip(ids, sides, strict=True)))
-    if not subject.apart(one[:1], two[:1]):
+    others = [side.other(x) for x, side in zip(ids, sides, strict=True)]
+    for x, other in zip(ids, others, strict=True):
+        for place, token in enumerate(special, 3):
+            other[:, place] = other[:, place] if token is None else token
+        other[1] = x[1]
+    b, two = subject.trace(*others)
+    if not subject.apart(one[1:2], two[1:2]):
         return "", False
-    return culprit(a, b, (3, 3), slice(0, 1), subject.leak)[0], True
+    return culprit(a, b, (3, 3), slice(1, 2), subject.leak)[0], True
 
 
 def positions(subject: Subject) -> Iterator[Found]:
@@ -87,10 +95,10 @@ def _order_of_the_past(subject: Subject) -> Iterator[Found]:
 def _last_two(subject: Subject) -> Iterator[Found]:
     """Whether a token knows the order of the two before it, in a long text: relative positions may be clipped, too."""
     with subject.exact(), suppress(Exception):  # it may have a greatest length
-        blind = [_blind_to_two(subject, draw) for draw in (4, 5)]
-        if all(blind):
+        where = ""  # in one of several texts at least, a saturated softmax looks at one of the two
+        if all(where := _blind_to_two(subject, draw) for draw in range(4, 12)):
             seen = f"of {LENGTHS[0]} tokens, the last one does not depend on the order of the two before it."
-            yield "positions.silent_end", seen, blind[0]
+            yield "positions.silent_end", seen, where
 
 
 def _blind_to_two(subject: Subject, draw: int) -> str:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import Products
-from tfm_lib.checkup.steps import WORDS, best, ends_of
+from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import hooked
 
@@ -25,20 +24,35 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
         return
     first, second, third = free[:3]
     try:
-        with _known(subject, free), torch.no_grad():
+        with _known(subject, free) as taken, torch.no_grad():
             row = best(write(src)[0])
+        told = _told(subject, taken, [second, third], src)
     except Exception:  # that it fails is told by `generate`
         return
     if (first, third) in pairwise(row):
         yield "generate.beams", f"it writes {third} after {first}, where it was impossible; after {second} it was sure."
+    elif told:
+        yield (
+            "generate.beams",
+            f"when {second} has overtaken {first}, the scores after it are not those of its own past.",
+        )
+
+
+def _told(subject: Subject, taken: list[Step], past: list[int], src: Tensor) -> bool:
+    """Whether, with a cache, the best beam's own scores after this past are not those of the forward pass."""
+    if len(taken) < 3 or subject.start_id is None or not subject.two:
+        return False
+    read, scores = taken[2]
+    cached = read.shape[1] == 1 and len(read) > 1
+    prefix = torch.tensor([[subject.start_id, *past]])
+    return cached and int(read[0, -1]) == past[-1] and not same(subject, scores[:1], prefix, src)
 
 
 @contextmanager
-def _known(subject: Subject, free: list[int]) -> Iterator[None]:
-    """Inside, the scores depend on the last token alone; a head that is no module is known by its tied weights."""
-    tables, last, turned = ends_of(subject)
-    tied = {part.weight.data_ptr() for part in tables if isinstance(part.weight, Tensor)}
-    (first, second, third, later), reads = free[:4], list[Tensor]()
+def _known(subject: Subject, free: list[int]) -> Iterator[list[Step]]:
+    """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""
+    tables, _, turned = ends_of(subject)
+    (first, second, third, later), reads, taken = free[:4], list[Tensor](), list[Step]()
 
     def row(*ids: int) -> Tensor:
         return torch.full((subject.vocab_size,), NEVER).index_fill(0, torch.tensor(ids), 0)
@@ -50,21 +64,17 @@ def _known(subject: Subject, free: list[int]) -> Iterator[None]:
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
 
-    def put(output: Any) -> None:
-        if reads and isinstance(output, Tensor) and output.shape[-1] == subject.vocab_size:
+    def put(output: Tensor) -> None:
+        if reads and output.shape[-1] == subject.vocab_size:
             read = reads[-1][None] if reads[-1].dim() == 1 else reads[-1].T if turned else reads[-1]
             rows = torch.stack([after.get(token, start) for token in read[:, -1].tolist()])
+            own = output.detach().reshape(-1, subject.vocab_size)
+            own = (
+                own.view(-1, len(read), subject.vocab_size)[-1] if turned else own.unflatten(0, (len(read), -1))[:, -1]
+            )
+            taken.append(Step(read, own.clone()))
             known = rows[:, None].expand(-1, output.numel() // rows.numel(), -1)
             output.data.copy_((known.transpose(0, 1) if turned else known).reshape(output.shape))
 
-    def on_product(output: Any, args: Any) -> None:
-        if any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):
-            put(output)
-
-    heads = [(part, lambda part, args, named, output: put(output)) for part in last]
-    with hooked(*((table, on_table) for table in tables), *heads):
-        if last:
-            yield
-        else:
-            with Products(on_product):
-                yield
+    with hooked(*((table, on_table) for table in tables)), head_heard(subject, put):
+        yield taken

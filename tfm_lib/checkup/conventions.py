@@ -48,7 +48,7 @@ def learn_sides(subject: Subject) -> list[str]:
         fix = "a function of ids alone, such as lambda src, tgt: model(src, tgt, make_mask(src), make_mask(tgt))"
         raise NotExaminable(f"forward wants {len(needed)} arguments ({', '.join(needed)}); give {fix}")
     if subject.declared is None and found:
-        second = len(ids) > 1 and side(ids[1].name) == "target"
+        second = len(ids) > 1 and side(ids[1].name) == "target" and not _needs_no_second(subject, ids[1])
         subject.two = len(needed) > 1 or second or any(a.kind is a.VAR_POSITIONAL for a in found)
     subject.kind = subject.declared or "encoder-decoder" * subject.two
     if subject.two and len(ids) > 1:
@@ -58,6 +58,18 @@ def learn_sides(subject: Subject) -> list[str]:
     if any(a.default is a.empty for a in masks) or (len(first) > subject.two and first != found[: len(first)]):
         subject.names = [a.name for a in first]
     return [a.name for a in sorted(masks, key=lambda a: a.default is not a.empty)]
+
+
+def _needs_no_second(subject: Subject, argument: inspect.Parameter) -> bool:
+    """Whether its second argument is for labels, as in `forward(tokens, targets=None)`: without it, it gives scores."""
+    if argument.default is argument.empty or "dec" in argument.name.lower():
+        return False
+    with suppress(Exception), torch.no_grad():
+        tokens = subject.tgt.ids(TARGET, BATCH)
+        return sorted(scores(subject.model(tokens), subject.vocab_size).shape) == sorted(
+            (BATCH, TARGET, subject.vocab_size)
+        )
+    return False
 
 
 def is_mask(name: str) -> bool:

@@ -90,17 +90,26 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield "generate.single", "three texts at once failed, and each of them alone went through."
     with DropoutWatch() as watch:
         many = _written(write, src)
+    if any(part.training for part in subject.parts):
+        yield "generate.mode", "it was in eval mode before it wrote, and is in training mode after."
+        return
     if watch.drops:
         yield "generate.dropout", "in eval mode, dropout works while it writes."
         return
     if training.drops:
         yield "generate.training", "in training mode, dropout works while it writes."
+    yield from _texts(subject, write, single, src, many)
+
+
+def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
+    """What is written: the same the next time, by the scores of the forward pass, and in any company."""
     if many != _written(write, src, seed=1):
         yield "generate.dice", "in eval mode, it writes another text for the same source the next time."
         yield from steps(subject, write)
         return
-    if isinstance(many[0][0], list) and len(many[0]) > 1 and all(len({str(b) for b in row}) == 1 for row in many):
-        yield "generate.copies", f"all {len(many[0])} candidates of each of three texts are equal."
+    beams = len(many[0]) if many[0] and isinstance(many[0][0], list) else 1
+    if beams > 1 and all(len({str(beam) for beam in row}) == 1 for row in many):
+        yield "generate.copies", f"all {beams} candidates of each of three texts are equal."
     if stale := list(_stale(subject, write)):
         yield from stale
         return

@@ -17,6 +17,7 @@ from tfm_lib.checkup import (
     losses,
     outputs,
     padding,
+    residuals,
     sources,
     weights,
 )
@@ -47,7 +48,7 @@ PROBES = {
     "source": Part([sources.source], lambda subject: subject.two),
     "gradients": Part([gradients.gradients, weights.sharing]),
     "loss": Part([losses.start, losses.labels]),
-    "learning": Part([learning.by_heart]),
+    "learning": Part([residuals.residuals, learning.by_heart]),
     "cache": Part([decoding.cache, decoding.generate], lambda subject: bool(subject.decode or subject.generate)),
     "saving": Part([weights.saving]),
     "precision": Part([weights.precision]),

@@ -51,6 +51,7 @@ def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
     """What the model itself returns for labels: the words behind the start, and -100 for padding."""
     labels = tgt[:, 1:].clone()
     masks = {"attention_mask": subject.src.seen(src)} if subject.by_name else {}
+    masks = subject.masks(src, labels) if subject.masks else masks
     if subject.pad_id is not None:
         labels[labels == subject.pad_id] = -100
     before = labels.clone()
@@ -74,7 +75,14 @@ def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[...,
     with called() as calls:
         subject(tgt, src)
     usual, runs, tried = _axes(calls), False, list[tuple[tuple[bool, bool], Callable[..., Tensor]]]()
-    forms = (lambda *ids: scalar(loss(*ids)), lambda *ids: scalar(loss(*(x.T.contiguous() for x in ids))))
+
+    def on_copies(*ids: Tensor) -> Tensor:
+        copies = [x.clone() for x in ids]
+        out = scalar(loss(*copies))
+        subject.changed_labels |= any(not torch.equal(*pair) for pair in zip(copies, ids, strict=True))
+        return out
+
+    forms = (on_copies, lambda *ids: on_copies(*(x.T.contiguous() for x in ids)))
     for form in forms:
         works = False
         with called() as calls, suppress(Exception):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.measures import cross_entropy
+from tfm_lib.checkup.sources import source_is_cut
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, looks_up
 
@@ -38,6 +39,11 @@ def gradients(subject: Subject) -> Iterator[Found]:
         yield "gradients.none", reached.none
         return
     yield from _dead(subject, module, reached)
+    if subject.two and not reached.dead() and source_is_cut(subject):
+        yield (
+            "gradients.unreached",
+            "no gradient reaches the vectors of the source; weights that both sides share hide it.",
+        )
     yield from _rows(subject, reached)
     yield from _candidates(subject, module)
     yield from _heads(reached)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.listening import listened
+from tfm_lib.checkup.masked import copies, shown
 from tfm_lib.checkup.measures import cross_entropy, short, spread
 from tfm_lib.checkup.subject import SOURCE, Found, Subject
 
@@ -44,7 +45,7 @@ def labels(subject: Subject) -> Iterator[Found]:
     if loss is None:
         return
     if subject.kind == "encoder-only":
-        yield from _copies(subject, loss)
+        yield from copies(subject, loss)
         return
     tgt, src = _rows(subject), subject.src.ids(SOURCE, 2, seed=3)
     seen = f"loss of two rows of {LENGTH} tokens"
@@ -65,6 +66,9 @@ def labels(subject: Subject) -> Iterator[Found]:
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12
+        if other_axis := list(_other_axis(heard.gradient)):
+            yield from other_axis
+            return
         found = list(_judged(subject, tgt, heard.inputs, heard.gradient.argmin(-1), asked))
         if found and not list(_judged(subject, tgt, heard.inputs, heard.gradient.argmax(-1), asked)):
             yield "loss.sign", "the gradient pushes the next token down, and all others up."
@@ -74,18 +78,13 @@ def labels(subject: Subject) -> Iterator[Found]:
             yield from _priced(subject, loss, tgt, src, heard.gradient, asked)
 
 
-def _copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
-    """Whether an encoder is asked for nothing but the tokens that it was given."""
-    heard = listened(subject, loss, ids := subject.tgt.ids(LENGTH, LENGTH + 1, seed=5), ids)
-    given = [x for y in heard.inputs for x in (y, y.T) if x.shape == ids.shape]
-    if heard.gradient is not None and given:
-        read, best = max(given, key=lambda x: int((x == ids).sum())), heard.gradient.argmin(-1)
-        asked = heard.gradient.abs().amax(-1) > 1e-12
-        if subject.loss is None and bool(asked[:, 1::2].any()):
-            yield "loss.padding", "places whose label is -100, amid a text, get a gradient."
-        elif bool(asked.any()) and bool((best == read)[asked].all()):
-            seen = f"each of {int(asked.sum())} labels is the token that was put in at its place"
-            yield "loss.copies", f"{seen}: input {read[0].tolist()}, labels {_shown(best[0], asked[0])}."
+def _other_axis(gradient: Tensor) -> Iterator[Found]:
+    """Whether its softmax compares texts or places: the gradient (B, T, V) of log-softmax sums to 0 along its axis."""
+    sums: dict[object, float] = {axis: float(gradient.sum(axis).abs().max()) for axis in (2, 0, 1, (0, 1))}
+    over = {0: "texts", 1: "places", (0, 1): "texts and places"}
+    flat = [which for axis, which in over.items() if sums[axis] < 1e-4 * sums[2]]
+    if flat and sums[2] > 1e-6:
+        yield "loss.axis", f"the gradient of its logits sums to 0 over the {flat[0]}, and not over the vocabulary."
 
 
 def _diluted(subject: Subject, loss: Callable[..., Tensor], tgt: Tensor, src: Tensor) -> Iterator[Found]:
@@ -142,17 +141,13 @@ def _rows(subject: Subject) -> Tensor:
     return tgt
 
 
-def _shown(labels: Tensor, asked: Tensor) -> list[int | None]:
-    return [int(label) if real else None for label, real in zip(labels, asked, strict=True)]
-
-
 def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, asked: Tensor) -> Iterator[Found]:
     """Which tokens the labels `best` (B, T) are, at the places that are `asked` for."""
     length = best.shape[1]
     turned = [x for y in inputs for x in (y, y.T) if x.shape == best.shape]
     fits = [x for x in turned if bool(torch.isin(x, tgt).all())]
     given = fits[-1] if fits else tgt[:, :length]
-    first = f"input {given[0].tolist()}, labels {_shown(best[0], asked[0])}"
+    first = f"input {given[0].tolist()}, labels {shown(best[0], asked[0])}"
     if not bool(asked.any()):
         yield "loss.skips", f"no label of two rows has a gradient: {first}."
         return
@@ -192,6 +187,12 @@ def _asked_for(
         yield (
             "loss.padding",
             f"of two rows, the second one with padding, places of pad_id {subject.pad_id} are asked for.",
+        )
+    begins = {int(token) for token in given[:, 0]}
+    if subject.start_id is not None and begins != {subject.start_id} and not subject.shifts:
+        yield (
+            "loss.first_token",
+            f"the input begins with {sorted(begins)}, and start_id is {subject.start_id}: {first}.",
         )
     missing = sorted(words - labels - {int(given[0, 0])})
     if missing:

@@ -68,7 +68,8 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must:
         learn_layout(subject)
         learn_axis(subject)
-    if not must and (not any(roles.values()) or _hides_exactly(subject) or _hides_something(subject)):
+        roles = {name: "" if of in _hidden_anyway(subject) else of for name, of in roles.items()}
+    if not must and (not any(roles.values()) or _hides_exactly(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
     failed: NotExaminable | None = None
@@ -115,12 +116,15 @@ def _hides_exactly(subject: Subject) -> bool:
     return len(hides := _hides(subject)) > 0 and all(hides)
 
 
-def _hides_something(subject: Subject) -> bool:
-    """Whether it has masks of its own, right or wrong: tokens that it hides, or weights of attention that are 0."""
+def _hidden_anyway(subject: Subject) -> set[str]:
+    """The roles for which it has masks of its own, right or wrong: tokens that it hides, weights of attention of 0."""
+    own = set()
     if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
-        return True
+        own |= {"padding", "source", "target"}
     weights = subject.attention(subject.tgt.ids(TARGET, 2)).weights
-    return any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET))
+    if any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET)):
+        own.add("time")
+    return own
 
 
 def _hides(subject: Subject) -> tuple[bool, ...]:

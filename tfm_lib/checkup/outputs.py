@@ -51,7 +51,12 @@ def _what_goes_through(subject: Subject) -> Iterator[Found]:
         tries.append(("padding.inverted", padded, "a source that ends in padding went through"))
     for code, ids, seen in tries:
         try:
-            subject(*ids)
+            out = subject(*ids)
+            others = [
+                torch.cat([x[:1], side.other(x[1:])]) for x, side in zip(ids, (subject.tgt, subject.src), strict=True)
+            ]
+            if code == "batch.axes" and subject.two and not subject.apart(out[:1], subject(*others)[:1]):
+                code, seen = "shapes.length", f"a source and a target of {TARGET} tokens went through"
         except Exception:
             continue
         yield code, f"{seen}, and 2 rows of {SOURCE if subject.two else TARGET} failed."

@@ -122,3 +122,14 @@ def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
         return []
     grad = grad if len(grad) == len(ids) else grad.transpose(0, 1)
     return [i for i, row in zip(ids, grad[:, place], strict=True) if not row.any()]
+
+
+def source_is_cut(subject: Subject) -> bool:
+    """Whether no gradient of the scores comes to the vectors of the source, where an embedding has read it."""
+    tgt, src = subject.texts()
+    with called() as calls:
+        out = subject(tgt, src, grad=True)
+    vectors = [x for part, args, x in calls if isinstance(part, nn.Embedding) and reads(args, src) and x.requires_grad]
+    if not vectors or not out.requires_grad:
+        return False
+    return all(x is None for x in torch.autograd.grad(out[..., 0].sum(), vectors, allow_unused=True))

@@ -1,6 +1,6 @@
 """What a model computes while it writes, step by step, and what it makes of scores that are known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
+from tfm_lib.checkup.listening import Products
 from tfm_lib.checkup.measures import spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import called, hooked, looks_up
@@ -40,13 +41,14 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
             seen = f"its first token is {int(read[0, 0])}, and start_id is {subject.start_id}."
             yield "generate.start", seen
             return
-        cached = number > 0 and read.shape == (1, 1)
-        so_far = torch.cat([so_far, read[0]]) if cached else read[0]
+        cached = number > 0 and read.shape[1] == 1
+        so_far = torch.cat([so_far, read[0]]) if cached else read[0]  # by its known words, the first beam stays first
         prefix = so_far[None] if cached else read
-        if _same(subject, scores, prefix, padded):
+        scores = scores[:1] if cached else scores
+        if same(subject, scores, prefix, padded):
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if cached and _same(subject, scores, read, padded):
+        if cached and same(subject, scores, read[:1], padded):
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
@@ -96,7 +98,7 @@ def best(row: list[Any]) -> list[Any]:
 def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
     """Whether its first step is that of the forward pass."""
     [first, *_] = _taken(subject, write, src)
-    return _same(subject, first.scores, first.read, src)
+    return same(subject, first.scores, first.read, src)
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
@@ -106,7 +108,7 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
     return taken
 
 
-def _same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
+def same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
@@ -127,13 +129,13 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.
     """
     taken: list[Step] = []
-    tables, last, turned = ends_of(subject)
+    tables, _, turned = ends_of(subject)
     reads: list[Tensor] = []
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
 
-    def on_matrix(part: nn.Module, args: Any, named: Any, output: Tensor) -> None:
+    def on_scores(output: Tensor) -> None:
         if not reads or output.shape[-1] != subject.vocab_size:
             return
         read = reads[-1]
@@ -153,8 +155,26 @@ def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
         output.data += best.reshape(output.shape).to(output)
 
-    with hooked(*((table, on_table) for table in tables), *((matrix, on_matrix) for matrix in last)):
+    with hooked(*((table, on_table) for table in tables)), head_heard(subject, on_scores):
         yield taken
+
+
+@contextmanager
+def head_heard(subject: Subject, on_scores: Callable[[Tensor], None]) -> Iterator[None]:
+    """Gives `on_scores` what the last matrix returns; where that is no module, what is multiplied by a tied table."""
+    tables, last, _ = ends_of(subject)
+    tied = {part.weight.data_ptr() for part in tables if isinstance(part.weight, Tensor)}
+
+    def on_product(output: Any, args: Any) -> None:
+        if isinstance(output, Tensor) and any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):
+            on_scores(output)
+
+    if last:
+        with hooked(*((part, lambda part, args, named, output: on_scores(output)) for part in last)):
+            yield
+    else:
+        with Products(on_product):
+            yield
 
 
 def ends_of(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:

@@ -57,7 +57,7 @@ class Subject:
         self.declared = kind
         self.by_name = isinstance(model, nn.Module) and hasattr(getattr(model, "config", None), "is_encoder_decoder")
         self.two, self.kind = kind in (None, "encoder-decoder"), kind or ""
-        self.initial = [(vars(part), set(vars(part))) for part in self.parts]  # their attributes at the beginning
+        self.initial = [(vars(part), dict(vars(part))) for part in self.parts]  # their attributes at the beginning
         weights = [] if module is None else list(module.parameters())
         half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in weights)
         self.leak, self.silence = (0.1, 1e-3) if half else (1e-4, 1e-7)  # relative to how far logits spread
@@ -118,9 +118,10 @@ class Subject:
 
     def forget(self) -> None:
         """Drop what modules have kept from earlier calls, unless they are to remember: each question stands alone."""
-        for attributes, names in () if self.remembers else self.initial:
-            for name in set(attributes) - names:
+        for attributes, before in () if self.remembers else self.initial:
+            for name in set(attributes) - set(before):
                 del attributes[name]
+            attributes.update({name: None for name, value in before.items() if value is None})
 
     @contextmanager
     def remembering(self) -> Iterator[None]:

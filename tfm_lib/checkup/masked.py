@@ -1,0 +1,31 @@
+"""The loss of an encoder that learns to fill in tokens which were hidden or exchanged."""
+
+from collections.abc import Callable, Iterator
+
+from torch import Tensor
+
+from tfm_lib.checkup.listening import listened
+from tfm_lib.checkup.subject import Found, Subject
+
+LENGTH = 8
+
+
+def copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
+    """Whether an encoder is asked for nothing but the tokens that it was given."""
+    heard = listened(subject, loss, ids := subject.tgt.ids(LENGTH, LENGTH + 1, seed=5), ids)
+    given = [x for y in heard.inputs for x in (y, y.T) if x.shape == ids.shape]
+    if heard.gradient is not None and given:
+        read, best = max(given, key=lambda x: int((x == ids).sum())), heard.gradient.argmin(-1)
+        asked = heard.gradient.abs().amax(-1) > 1e-12
+        if subject.loss is None and not bool(asked[:, ::2].any()):
+            yield "loss.wrong_labels", "the label of each token teaches the scores of the token before it."
+        elif subject.loss is None and bool(asked[:, 1::2].any()):
+            yield "loss.padding", "places whose label is -100, amid a text, get a gradient."
+        elif bool(asked.any()) and bool((best == read)[asked].all()):
+            seen = f"each of {int(asked.sum())} labels is the token that was put in at its place"
+            yield "loss.copies", f"{seen}: input {read[0].tolist()}, labels {shown(best[0], asked[0])}."
+
+
+def shown(labels: Tensor, asked: Tensor) -> list[int | None]:
+    """The labels of a row, None where none is asked for."""
+    return [int(label) if real else None for label, real in zip(labels, asked, strict=True)]
