@@ -88,15 +88,15 @@ class Chapter:
 
 
 def page(name: str, folder: Path) -> str:
-    """A page of docs in print: each picture once with its words, which stand below it there as a text of their own."""
+    """A page of docs in print: each picture once with its caption, a text of its own there, and all its words."""
     text = on_paper((COURSE / f"docs/{name}.md").read_text(encoding="utf-8"))
 
     def figure(found: re.Match[str]) -> str:
         shutil.copy(COURSE / "docs" / found[2], folder)
-        words = json.dumps(" ".join(found[1].split()), ensure_ascii=False)
-        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {words}, {words})\n````\n'
+        words, caption = (json.dumps(" ".join(found[part].split()), ensure_ascii=False) for part in (1, 3))
+        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {caption}, {words})\n````\n'
 
-    return FOLDER.sub("", re.sub(r"!\[([^\]]*)\]\(([^)]+)\)\n(?:\n\*.*?\*\n(?=\n))?", figure, text, flags=re.DOTALL))
+    return FOLDER.sub("", re.sub(r"!\[([^\]]*)\]\(([^)]+)\)\n\n\*(.*?)\*\n(?=\n)", figure, text, flags=re.DOTALL))
 
 
 def write_book(out: Path) -> None:

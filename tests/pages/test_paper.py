@@ -84,6 +84,7 @@ def test_a_chapter_has_its_solutions_and_answers_at_its_end_and_no_machinery(sma
     for machinery in ("quiz", "claim", "Press", "check", "draw()", "not attempted", "<details"):
         assert machinery not in text
     assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and f'0.png", 50%, "{ALT[:-6]}", "{ALT}")' in text
+    assert len(re.findall(r', "([^"]+)", "\1 ', book.page("landscape", tmp_path))) == 2, "a caption, and more words"
 
 
 def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_path):
