@@ -108,6 +108,7 @@ def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_pat
 def test_nothing_on_paper_asks_to_be_pressed(lesson, tmp_path):
     chapter = str(book.Chapter(lesson, tmp_path))
     assert not re.search(r"quiz\(|progress\(\)|tfm_lib is missing|[^_]check\(|not attempted", chapter)
+    assert not re.search("Run this cell|folded cell|with these versions:|[\u2e80-\ud7ff]", chapter), "no glyph"
     prose = NO_PROSE.sub("", chapter)
     assert len(prose) > 10_000 and [found[0] for found in INTERACTIVE.finditer(prose)] == []
 
