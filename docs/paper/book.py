@@ -78,7 +78,8 @@ class Chapter:
             Path(self.folder, file).write_bytes(picture.png)
             caption, words = (json.dumps(text, ensure_ascii=False) for text in picture[1:])
             width = min(1, picture.pixels[0] / 1110)
-            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {caption}, {words})\n````')
+            place = ", placement: auto" * (picture.pixels[1] > 0.7 * picture.pixels[0])  # text fills the page before it
+            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {caption}, {words}{place})\n````')
         return parts
 
     def __str__(self) -> str:

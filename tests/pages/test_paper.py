@@ -161,6 +161,19 @@ def test_no_page_begins_with_the_single_line_of_code_of_a_task(tmp_path):
     assert [text for text in texts if text.count("x = ...") != text.count("Task.")] == []
 
 
+def test_exercises_follow_a_text_on_its_page_and_no_page_parts_a_small_table(tmp_path):
+    import pypdfium2
+
+    tasks = "\n\n".join(f"### Exercise {n}\n\n*Easy.*\n\nDo.\n\n```python\nx = ...\n```" for n in range(20))
+    parts = [f"# {n}\n\n" + "Line.\n\n" * n + "See:\n\n|a|b|\n|-|-|\n|one|1|\n|two|2|\n" for n in range(24, 40)]
+    (tmp_path / "tasks.md").write_text("\n".join(["# Tasks\n\nFirst.\n", tasks, *parts]), encoding="utf-8")
+    book.typeset([tmp_path / "tasks.md"], tmp_path, tmp_path / "book.pdf")
+    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
+        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    assert any("First." in text and "Do." in text for text in texts)
+    assert [text for text in texts if not text.count("See:") == text.count("one") == text.count("two")] == []
+
+
 @pytest.mark.slow
 def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
     """The margins are 28 mm; a millimeter lets an italic letter lean over."""
