@@ -16,14 +16,20 @@ local function within(name, blocks)
 end
 
 -- The line that says whom a section is for, or how hard an exercise is, stays with what follows it. So does a text with
--- the single line of code after it, such as a task with the name that its answer gets.
+-- the single line after it, such as the name that an answer gets, and with its table; so does code with what it shows.
 function Blocks(blocks)
   local kept, heading = pandoc.List(), false
   for place, block in ipairs(blocks) do
     local after = blocks[place + 1]
     local line = heading and block.t == 'Para' and block.content[1].t == 'Emph'
-    local task = block.t == 'Para' and after and after.t == 'CodeBlock' and not after.text:find('\n')
-    kept:extend((line or task) and within('kept', { block }) or { block })
+    local follows = after and (after.t == 'RawBlock' and after.text:match('%l+') or after.t)
+    local leads = block.t == 'Para' and (follows == 'Table' or follows == 'whole'
+      or follows == 'CodeBlock' and not after.text:find('\n')
+      or follows == 'Para' and pandoc.utils.stringify(after):match('^Deeper: '))
+    local shows = block.t == 'CodeBlock' and block.classes[1] ~= 'shown' and select(2, block.text:gsub('\n', '')) < 12
+      and (follows == 'picture' or follows == 'CodeBlock' and after.classes[1] == 'shown')
+    local name = (line or leads) and 'kept' or shows and 'shows'
+    kept:extend(name and within(name, { block }) or { block })
     heading = block.t == 'Header'
   end
   return kept
@@ -81,5 +87,5 @@ function Table(tbl)
       tbl.colspecs[place][2] = weight / wide
     end
   end
-  return tbl
+  return rows <= 8 and within('whole', { tbl }) or { tbl }
 end

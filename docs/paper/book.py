@@ -78,7 +78,8 @@ class Chapter:
             Path(self.folder, file).write_bytes(picture.png)
             caption, words = (json.dumps(text, ensure_ascii=False) for text in picture[1:])
             width = min(1, picture.pixels[0] / 1110)
-            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {caption}, {words})\n````')
+            place = ", placement: auto" * (picture.pixels[1] > 0.7 * picture.pixels[0])  # text fills the page before it
+            parts.append(f'````{{=typst}}\n#picture("{file}", {width:.0%}, {caption}, {words}{place})\n````')
         return parts
 
     def __str__(self) -> str:
@@ -88,15 +89,15 @@ class Chapter:
 
 
 def page(name: str, folder: Path) -> str:
-    """A page of docs in print: each picture once with its words, which stand below it there as a text of their own."""
+    """A page of docs in print: each picture once with its caption, a text of its own there, and all its words."""
     text = on_paper((COURSE / f"docs/{name}.md").read_text(encoding="utf-8"))
 
     def figure(found: re.Match[str]) -> str:
         shutil.copy(COURSE / "docs" / found[2], folder)
-        words = json.dumps(" ".join(found[1].split()), ensure_ascii=False)
-        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {words}, {words})\n````\n'
+        words, caption = (json.dumps(" ".join(found[part].split()), ensure_ascii=False) for part in (1, 3))
+        return f'````{{=typst}}\n#picture("{found[2]}", 100%, {caption}, {words})\n````\n'
 
-    return FOLDER.sub("", re.sub(r"!\[([^\]]*)\]\(([^)]+)\)\n(?:\n\*.*?\*\n(?=\n))?", figure, text, flags=re.DOTALL))
+    return FOLDER.sub("", re.sub(r"!\[([^\]]*)\]\(([^)]+)\)\n\n\*(.*?)\*\n(?=\n)", figure, text, flags=re.DOTALL))
 
 
 def write_book(out: Path) -> None:

@@ -99,7 +99,7 @@ def printed(cell: NotebookNode) -> str:
     texts = [output.text for output in cell.outputs if output.output_type == "stream"]
     texts += ["\n".join(output.traceback) for output in cell.outputs if output.output_type == "error"]
     texts += [
-        output.data["text/plain"] + "\n"
+        output.data["text/plain"].partition(" Run this cell")[0] + "\n"
         for output in cell.outputs
         if "data" in output and output.data.keys() == {"text/plain"}
     ]
@@ -108,7 +108,10 @@ def printed(cell: NotebookNode) -> str:
 
 def code(cell: NotebookNode) -> str:
     """The code to read: none where a cell only draws or serves the notebook; of an exercise what is given."""
-    draws = pictures(cell) and (TITLE.match(cell.source) or cell.id.startswith("control-"))
-    if draws or "exercises" in tags(cell) or SERVICE.search(cell.source):
+    folded = TITLE.match(cell.source)
+    draws = pictures(cell) and (folded or cell.id.startswith("control-"))
+    if draws or (folded and "tfm_lib.show.figure" in cell.source):
         return ""
-    return CHECKED.sub("", TITLE.sub("", cell.source)).strip()
+    if "exercises" in tags(cell) or SERVICE.search(cell.source):
+        return ""
+    return CHECKED.sub("", TITLE.sub("", cell.source)).replace("the folded cell", "the cell").strip()

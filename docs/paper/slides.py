@@ -24,9 +24,9 @@ OPTIONS = "--to=revealjs --standalone --embed-resources --mathml --slide-level=2
 SHOWN = {"width": 1280, "height": 720, "margin": 0, "center": "false", "hash": "true", "slideNumber": "true"}
 SENTENCE = re.compile(r".+?(?<!et al)(?<!\bvs)(?:[.!?][\"”)]?(?=\s|$)|$)", re.DOTALL)
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:)[^)]*\)")
-FORMULA = re.compile(r"\$\$.+?\$\$", re.DOTALL)
+FORMULA = re.compile(r"\$\$.+?\$\$(?:\s*\$\$.+?\$\$)*", re.DOTALL)
 GUESS = re.compile(r"([^\n]*?)\*\*Guess first:\*\* ([^\n]*?\?)")
-MISTAKE = re.compile(r"^\d\. (\*\*.+?\*\*)", re.MULTILINE)
+MISTAKE = re.compile(r"^\d\. (\*\*.+?)[.,:]?\*\*", re.MULTILINE)
 ROOM = 1110, 530  # pixels for code, and for what it prints
 SMALLEST = 18  # pixels, of letters in code
 
@@ -88,7 +88,7 @@ class Deck:
             elif title == "In practice":
                 prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
                 if mistakes := MISTAKE.findall(LINK.sub(r"\1", prose)):
-                    body = "\n".join(f"{number}. {words}" for number, words in enumerate(mistakes, 1))
+                    body = "\n".join(f"{number}. {words}.**" for number, words in enumerate(mistakes, 1))
                     self.slides.append(slide("In practice: mistakes that raise no error", body))
             elif title == "Recap":
                 recap = slide(title, sized(min(27, (5.3e5 / len(text)) ** 0.5), text))
@@ -109,7 +109,7 @@ class Deck:
 
     def teach(self, title: str, text: str, cells: list[NotebookNode]) -> None:
         """A section: how it begins, its pictures, formulas and predictions, and a short piece of code."""
-        self.slides.append(slide(title, lead(text.split("\n\n")[0], 80, 250), "section", text))
+        self.slides.append(slide(title, re.sub(":$", ".", lead(text.split("\n\n")[0], 80, 250)), "section", text))
         shown = short([cell for cell in cells if cell.cell_type == "code"])
         for cell in cells:
             if cell.cell_type == "markdown":
@@ -129,9 +129,10 @@ class Deck:
         """The formulas of a text, each after the sentence before it, and what it asks to be guessed."""
         for found in FORMULA.finditer(text):
             before = sentences(text[: found.start()].strip().split("\n\n")[-1])
-            signs = re.sub(r"\\[a-zA-Z]+", "xx", re.sub(r"\\(begin|end)\{\w+\}", "", found[0]))
-            letters = min(50, 2100 / len(re.sub(r"[{}^_$\s]", "", signs)))
-            formula = sized(max(24, letters), found[0])
+            signs = re.sub(r"\\(begin|end)\{\w+\}", "", found[0]).replace("\\qquad", "xxxxx")
+            signs = re.sub(r"\\[a-zA-Z]+", "xx", signs)
+            longest = max(len(re.sub(r"[{}^_\s]", "", line)) for line in signs.split("$$"))
+            formula = sized(max(24, min(50, 2100 / longest)), found[0])
             self.slides.append(slide(title, f"{before[-1] if before else ''}\n\n{formula}", "formula"))
         for before, question in GUESS.findall(text):
             context = " ".join(sentences(before)[-3:])

@@ -33,7 +33,7 @@ SIZES, SINCE = ({re.sub(r"\[(.*?)\]\(.*", r"\1", row["model"]): row for row in r
 )
 def test_the_page_shows_each_picture_with_its_message_and_as_the_code_draws_it(path, draw):
     picture = draw()
-    assert f"![{picture.alt}]({path.name}) *{picture.alt}*" in FLAT
+    assert f"![{picture.alt}]({path.name}) *{picture.caption}*" in FLAT
     if not why_not_compared():  # pixels are compared in the locked environment only
         assert path.read_bytes() == picture.png(), f"run python -m docs.landscape to write {path.name} again"
 

@@ -40,7 +40,7 @@ def small(tmp_path):
         new_markdown_cell('# 99 · Small\n\nYou can add.<span class="knob"> Press it.</span>'),
         new_code_cell("from tfm_lib.ask.quiz import quiz\n\nquiz()", outputs=[opening]),
         new_markdown_cell(
-            "## 1 Sums\n\nA sum adds<!-- claim: 1 < 2 -->. It holds:\n\n$$ a + b $$\n\n**Guess first:** what?"
+            "## 1 Sums\n\nA sum adds<!-- claim: 1<2 -->. It holds:\n\n$$ a + b $$\n\n$$ c $$\n\n**Guess first:** what?"
         ),
         new_code_cell("print(1 + 1)", outputs=[new_output("stream", text="2\n")], metadata=tagged["guess"]),
         new_code_cell("# @title Drawing\ndraw()", outputs=[picture], id="drawn"),
@@ -84,6 +84,7 @@ def test_a_chapter_has_its_solutions_and_answers_at_its_end_and_no_machinery(sma
     for machinery in ("quiz", "claim", "Press", "check", "draw()", "not attempted", "<details"):
         assert machinery not in text
     assert (tmp_path / "99_small-drawn-0.png").read_bytes() == PNG and f'0.png", 50%, "{ALT[:-6]}", "{ALT}")' in text
+    assert len(re.findall(r', "([^"]+)", "\1 ', book.page("landscape", tmp_path))) == 2, "a caption, and more words"
 
 
 def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_path):
@@ -99,7 +100,7 @@ def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_pat
         ("Is it one?", "choose"),
         ("Recap", "text"),
     ]
-    assert "It holds:" in deck[3] and "$$ a + b $$" in deck[3] and "**What?**" in deck[4]
+    assert "It holds:" in deck[3] and "$$ a + b $$\n\n$$ c $$" in deck[3] and "**What?**" in deck[4]
     assert f"![{ALT[:-6]}](drawn-0.png)" in deck[6] and ". . .\n\n**A.** One is." in deck[7]
 
 
@@ -107,6 +108,7 @@ def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_pat
 def test_nothing_on_paper_asks_to_be_pressed(lesson, tmp_path):
     chapter = str(book.Chapter(lesson, tmp_path))
     assert not re.search(r"quiz\(|progress\(\)|tfm_lib is missing|[^_]check\(|not attempted", chapter)
+    assert not re.search("Run this cell|folded cell|with these versions:|[\u2e80-\ud7ff]", chapter), "no glyph"
     prose = NO_PROSE.sub("", chapter)
     assert len(prose) > 10_000 and [found[0] for found in INTERACTIVE.finditer(prose)] == []
 
@@ -157,6 +159,19 @@ def test_no_page_begins_with_the_single_line_of_code_of_a_task(tmp_path):
     with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
         texts = [page.get_textpage().get_text_bounded() for page in pdf]
     assert [text for text in texts if text.count("x = ...") != text.count("Task.")] == []
+
+
+def test_exercises_follow_a_text_on_its_page_and_no_page_parts_a_small_table(tmp_path):
+    import pypdfium2
+
+    tasks = "\n\n".join(f"### Exercise {n}\n\n*Easy.*\n\nDo.\n\n```python\nx = ...\n```" for n in range(20))
+    parts = [f"# {n}\n\n" + "Line.\n\n" * n + "See:\n\n|a|b|\n|-|-|\n|one|1|\n|two|2|\n" for n in range(24, 40)]
+    (tmp_path / "tasks.md").write_text("\n".join(["# Tasks\n\nFirst.\n", tasks, *parts]), encoding="utf-8")
+    book.typeset([tmp_path / "tasks.md"], tmp_path, tmp_path / "book.pdf")
+    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
+        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    assert any("First." in text and "Do." in text for text in texts)
+    assert [text for text in texts if not text.count("See:") == text.count("one") == text.count("two")] == []
 
 
 @pytest.mark.slow
