@@ -61,7 +61,8 @@ def _stacks(subject: Subject) -> dict[str, tuple[bool, dict[str, Matrix]]]:
         weight = getattr(step.part, "weight", None)
         leaf = isinstance(weight, Tensor) and weight.dim() == 2 and not isinstance(step.part, nn.Embedding)
         if leaf or isinstance(step.part, nn.MultiheadAttention):
-            ends_network = wide > narrow == width and not ATTENDS.search(name.lower())
+            owner = type(subject.module_to("read").get_submodule(step.name.rpartition(".")[0])).__name__
+            ends_network = wide > narrow == width and not ATTENDS.search(f"{name} {owner}".lower())
             parts, _ = matrices.setdefault(name, Matrix([], ends_network))
             parts += [step.part] * (step.part not in parts)
     return stacks
