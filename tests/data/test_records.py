@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfm_lib.commands.options import expanded
-from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs
+from tfm_lib.data.pairs import Pair, read_pairs, read_splits, split_pairs, stem
 from tfm_lib.data.texts import open_texts
 from tfm_lib.pretrained.summarizer import find_checkpoint
 
@@ -166,6 +166,17 @@ def test_the_names_of_the_hub_are_splits_and_nothing_is_ignored_in_silence(tmp_p
     splits = read_splits(tmp_path / "train.jsonl", say=messages.append)
     assert splits.dev == rows["validation"] and splits.test == split_pairs(rows["train"], wanted=["test"]).test
     assert len(splits.train) + len(splits.test) == 20 and "; test set aside of the training pairs" in messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"), [("a.b.jsonl.gz", "a.b"), ("news/data", "news"), ("news/data/train.csv", "news"), ("old", "old")]
+)
+def test_pairs_are_called_as_their_file_or_as_the_folder_of_their_splits(tmp_path, data, name):
+    for folder in ("news/data", "old"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("a.b.jsonl.gz", "news/data/train.csv"):
+        (tmp_path / file).touch()
+    assert stem(tmp_path / data) == name
 
 
 def test_a_split_comes_in_parts_and_in_the_folder_of_the_hub(tmp_path):
