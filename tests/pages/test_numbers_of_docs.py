@@ -164,11 +164,7 @@ HELD: dict[str, dict[str | re.Pattern, Check]] = {  # by file: phrases of the pa
     "docs/coverage.md": {re.compile(r"\| [^|]+ \|$", re.M): "test_the_section_speaks_of_it"},
     "docs/index.md": {},
     "docs/landscape.md": {
-        "recurrence 8, convolution 4, dilated convolution 2, attention 1": MESSAGE,
-        "read 3 vectors at once": MESSAGE,
         "among 64 positions": MESSAGE,
-        "attention allows 4,096 pairs, or 2,080 looking back": MESSAGE,
-        "Sparse Transformer 708, Transformer-XL 1,312, Reformer 273, window 556, Longformer 790, BigBird 946": MESSAGE,
         "an LSTM takes four times the work": "test_work_beside_that_of_a_recurrence",
         "they take twice as much as the recurrence": "test_work_beside_that_of_a_recurrence",
         "with 64 positions": lambda: landscape.POSITIONS == landscape.STRIDE**2 == 64,

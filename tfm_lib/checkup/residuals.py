@@ -1,6 +1,6 @@
-"""Residual connections: what was read must pass by each attention and each feed-forward network.
+"""Residual connections: what was read must pass by each sublayer, an attention or a feed-forward network.
 
-Source: He et al. 2016, "Identity Mappings in Deep Residual Networks", section 2: the shortcut carries the signal on.
+Source: Vaswani et al. 2017, section 3.1.
 """
 
 import re
