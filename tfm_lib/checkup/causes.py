@@ -75,7 +75,7 @@ EXPLAINS = {
     "cache.positions": {"generate.cache"},
     "gradients.constant": {
         *("causality", "gradients.equal_start", "gradients.unreached", "learning", "loss", "norm", "output", "padding"),
-        *("positions", "source"),
+        *("positions", "residual", "source"),
     },
     "gradients.none": {"learning.stuck", "loss.fails"},
     "gradients.fresh": {"gradients.unreached", "learning.unwritten", "state.kept"},
