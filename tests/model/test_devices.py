@@ -1,4 +1,4 @@
-"""On a GPU the model computes what it computes on the CPU; the arithmetic of benchmarks/gpu.py holds without one.
+"""On a GPU the model computes what it computes on the CPU; the arithmetic of benchmarks/speed/gpu.py holds without one.
 
 TFM_GPU=1 runs what needs a GPU, on each kind that is here.
 """
@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import gpu
+from benchmarks.speed import gpu
 from benchmarks.speed.peers import Ours, Shape
 from tfm_lib.learning.training import make_optimizer
 from tfm_lib.writing.beam import beam_search
@@ -73,10 +73,9 @@ def test_a_cuda_graph_writes_the_same(device):
 
 
 @on_cuda
-def test_a_row_is_measured(device, monkeypatch):
+def test_rows_are_measured(device, monkeypatch):
     monkeypatch.setattr(gpu, "SHAPES", {32: TINY})
-    row = gpu.training(32, 1e15, 1, compiling=False)
-    assert 0 < row["share of peak"] < 1
+    assert all(0 < gpu.training(peer, 32, 1e15, 1, compiling=False)["share of peak"] < 1 for peer in gpu.PEERS)
     assert [one["way"] for one in gpu.decoding(32, 1)] == 2 * ["greedy", "write_all", "CUDA graph"]
 
 
@@ -112,5 +111,7 @@ def test_the_peak_is_that_of_the_card():
 
 def test_without_a_gpu_it_says_so_in_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit, match=r"^benchmarks\.gpu needs a GPU with CUDA, and torch finds none here\.$"):
+    with pytest.raises(
+        SystemExit, match=r"^benchmarks\.speed\.gpu needs a GPU with CUDA, and torch finds none here\.$"
+    ):
         gpu.main([])

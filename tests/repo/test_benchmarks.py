@@ -17,7 +17,7 @@ from benchmarks.before_and_beside import copying_digits, layers_compared
 from benchmarks.cheaper_attention import attention_costs
 from benchmarks.families_and_scale import families, noise, parts_replaced, scaling_law
 from benchmarks.real_text import docstrings
-from benchmarks.speed import buckets, changes, learning, report, speed
+from benchmarks.speed import buckets, changes, gpu, learning, report, speed
 from benchmarks.speed.peers import PEERS
 from tests import ROOT
 from tfm_lib.commands import tasks
@@ -117,7 +117,7 @@ def training_page(record: dict, name: str) -> str:
     return training.page(record, training.notes_of(path.with_suffix("")))
 
 
-PAGES = {"changes": changes.table, "docstrings": docstrings.page}
+PAGES = {"changes": changes.table, "docstrings": docstrings.page, "gpu": gpu.page}
 RUNS = ["real_text_plain", "real_text_5_minutes", "newsroom", "newsroom_copying"]
 PAGES |= {name: partial(training_page, name=name) for name in RUNS}
 

@@ -1,21 +1,24 @@
-"""What a GPU makes of the model: which share of its bf16 peak training reaches, and what CUDA graphs save in decoding.
+"""What a GPU makes of the model: its training beside torch.nn's, and what CUDA graphs save in decoding.
 
-    python -m benchmarks.gpu [--rounds 9] [--peak 989]
+    python -m benchmarks.speed.gpu [--rounds 9] [--peak 989]
 
-Writes gpu.json. The share is model FLOPs utilization (Chowdhery et al. 2022, appendix B): the operations of the matrix
-products of a step, forward and backward, per second, over the card's dense peak. Nobody has run it for this course yet.
+Writes gpu.json and gpu.md. The share of the peak is model FLOPs utilization (Chowdhery et al. 2022, appendix B): the
+operations of the matrix products of a step, forward and backward, per second, over the card's dense peak.
 """
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.speed.peers import START, Ours, Shape
+from benchmarks.speed.peers import START, Ours, Shape, TorchTransformer
 from benchmarks.turns import machine, write_record
 from tfm_lib.learning.training import make_optimizer
 from tfm_lib.model import Transformer
@@ -27,7 +30,17 @@ SHAPES = {
     512: Shape(d_model=512, layers=6, d_ff=2048, vocab_size=32_000, batch=64, source=256, target=256),
     1024: Shape(d_model=1024, layers=6, d_ff=4096, vocab_size=32_000, batch=32, source=256, target=256, heads=16),
 }
+PEERS = {"tfm_lib": Ours, "torch.nn": TorchTransformer}
 NEW_TOKENS = 64
+YES = {True: "yes", False: "no"}
+TEXT = """\
+# Speed on a GPU
+
+Written by `python -m benchmarks.speed.gpu`. Models of six and six layers with 32,000 words train in bf16 by autocast,
+without dropout, on batches of 256 tokens on each side, 64 rows at width 512 and 32 at width 1024. They write {tokens}
+tokens of one text, with weights in bf16. A time is the median of several calls. The share of peak is what the matrix
+products of a step make of the card's dense bf16 peak.
+"""
 
 
 def peak_of(card: str) -> float:
@@ -108,15 +121,15 @@ def seconds_of(task: Callable[[], object], rounds: int) -> float:
     return median(found[3:])
 
 
-def training(width: int, peak: float, rounds: int, compiling: bool) -> dict[str, object]:
+def training(peer: str, width: int, peak: float, rounds: int, compiling: bool) -> dict[str, object]:
     """The share of the peak that a step of training reaches."""
     shape = SHAPES[width]
-    model = Ours(shape, dropout=0.0).cuda().train()
+    model = PEERS[peer](shape, dropout=0.0).cuda().train()
     loss = torch.compile(model.loss) if compiling else model.loss
     task = partial(step, model, loss, make_optimizer(model), *full_batch(shape, "cuda"))
     seconds = seconds_of(task, rounds)
     share = training_flops(shape) / seconds / peak
-    return {"width": width, "compiled": compiling, "ms": 1000 * seconds, "share of peak": share}
+    return {"peer": peer, "width": width, "compiled": compiling, "ms": 1000 * seconds, "share of peak": share}
 
 
 def decoding(width: int, rounds: int) -> list[dict[str, object]]:
@@ -140,6 +153,21 @@ def decoding(width: int, rounds: int) -> list[dict[str, object]]:
     return rows
 
 
+def page(record: Mapping[str, Any]) -> str:
+    """gpu.md of a record, with the notes beside it."""
+    lines = [TEXT.format(tokens=NEW_TOKENS)]
+    lines += [f"- {name}: {record[name]}" for name in ("card", "date", "processor", "versions")]
+    lines += ["", "## A step of training", "", "| | width | compiled | ms | share of peak |", "|---" * 5 + "|"]
+    for row in record["training"]:
+        shared = f"{row['ms']:.1f} | {row['share of peak']:.0%}"
+        lines.append(f"| {row['peer']} | {row['width']} | {YES[row['compiled']]} | {shared} |")
+    lines += ["", "## A token of one text", "", "| | width | decoder compiled | ms |", "|---" * 4 + "|"]
+    for row in record["decoding"]:
+        lines.append(f"| {row['way']} | {row['width']} | {YES[row['compiled']]} | {row['ms per token']:.2f} |")
+    notes = Path(__file__).with_name("gpu_notes.md").read_text(encoding="utf-8")
+    return "\n".join([*lines, "", "## What it means", "", notes])
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure and write; without a GPU say so in one line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -147,13 +175,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--peak", type=float, help="dense bf16 operations per second of the card, in 10^12")
     given = parser.parse_args(arguments)
     if not torch.cuda.is_available():
-        raise SystemExit("benchmarks.gpu needs a GPU with CUDA, and torch finds none here.")
+        raise SystemExit("benchmarks.speed.gpu needs a GPU with CUDA, and torch finds none here.")
     card = torch.cuda.get_device_name()
     peak = given.peak * 1e12 if given.peak else peak_of(card)
-    trained = [training(width, peak, given.rounds, compiling) for width in SHAPES for compiling in (False, True)]
+    ways = product(SHAPES, (False, True), PEERS)
+    trained = [training(peer, width, peak, given.rounds, compiling) for width, compiling, peer in ways]
     written = [row for width in SHAPES for row in decoding(width, given.rounds)]
     record = {"card": card, "peak": peak, **machine("torch"), "training": trained, "decoding": written}
-    write_record(__file__, record, "width", "way")
+    write_record(__file__, record, "peer", "way")
+    Path(__file__).with_suffix(".md").write_text(page(record), encoding="utf-8")
 
 
 if __name__ == "__main__":
