@@ -20,9 +20,8 @@ LAYER, HEAD = 1, 3
 def in_torch(story: str, place: str, name: str, size: int = 0, seed: int = 0) -> tuple[str, torch.Tensor]:
     """What the model writes in torch, and the weights of a head while it does, (T, S)."""
     model, vocabulary = newsroom_model()
-    src = torch.tensor([vocabulary.encode(story)])
     with swapped(model, place, name, size, seed):
-        tokens, _, maps = greedy_with_attention(model, src, MOST_TOKENS)
+        tokens, _, maps = greedy_with_attention(model, torch.tensor([vocabulary.encode(story)]), MOST_TOKENS)
     return vocabulary.decode(tokens[0]), maps[NAMES.get(place, "decoder.layers.1.cross_attention")][0, HEAD]
 
 
@@ -31,10 +30,12 @@ def offers(root):
 
 
 def swap(root, place: str, name: str, step: int) -> dict:
-    """Turn the knobs there, and read what is shown."""
+    """Turn the knobs there, and read what is shown when all four headlines are, of which two follow after a paint."""
     pick(root, CALLED[place][0])
     offers(root).select_option(name)
-    return slide(root, step)
+    slide(root, step)
+    root.page.wait_for_function("document.querySelector('.tfm-control').shown.whole")
+    return shown(root)
 
 
 @pytest.mark.parametrize("place", CALLED)
@@ -44,10 +45,9 @@ def test_each_replacement_at_each_size_writes_and_weighs_as_in_torch(show, place
     for name in names:
         for step, size in enumerate(REPLACEMENTS[name].sizes):
             state, (text, weights) = swap(root, place, name, step), in_torch(INNS, place, name, size)
-            about = f"{place}, {name}, {size}"
-            assert (state["own"], state["size"]) == (text, size), about
+            assert (state["own"], state["size"]) == (text, size), (place, name)
             rows = [row + [0.0] * (weights.shape[1] - len(row)) for row in state["weights"]]
-            near(rows, weights, about=about)
+            near(rows, weights, about=f"{place}, {name}, {size}")
     alone = {way: in_torch(INNS, place, way)[0] for way in ("full", "none", "mean")}
     assert {way: state[way] for way in alone} == alone
     assert offers(root).locator("option").all_inner_texts() == names
@@ -67,20 +67,20 @@ def test_each_draw_is_different_and_the_same_as_in_torch(show):
 
 
 def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(show):
-    live = swap_attention()
-    root = show(live)
+    root = show(live := swap_attention())
     swap(root, "encoder", "window", 0)
     for story in make_newsroom(0).test[:6]:
         type_story(root, story.article)
-        full, text = (in_torch(story.article, "encoder", *way)[0] for way in (("full",), ("window", 1)))
+        ways = ("full",), ("window", 1), ("none",), ("mean",)
+        full, text, *later = (in_torch(story.article, "encoder", *way)[0] for way in ways)
         assert (shown(root)["full"], shown(root)["own"]) == (full, text)
+        assert [swap(root, "encoder", "window", 0)[way] for way in ("none", "mean")] == later
         row, words = root.locator("tbody tr").nth(3), text.replace(",", " ,").split()
         new = [word for word, is_new in zip(words, new_words(text, full), strict=True) if is_new]
         assert row.locator("mark").all_inner_texts() == new and row.locator("td").nth(1).inner_text() == text
     shares = [row.locator("td").nth(2).inner_text() for row in root.locator("tbody tr").all()]
-    measured = {tuple(row[:3]): row[3] for row in live.widget.data["measured"]}
-    rows = [("full", 0), ("none", 0), ("mean", 0), ("window", 1)]
-    assert shares == [f"{100 * measured['encoder', *row]:.1f} %" for row in rows]
+    measured = {tuple(row[:3]): f"{100 * row[3]:.1f} %" for row in live.widget.data["measured"]}
+    assert shares == [measured["encoder", *row] for row in (("full", 0), ("none", 0), ("mean", 0), ("window", 1))]
 
 
 def test_what_there_is_not_at_a_place_gives_way_to_what_there_is(show):

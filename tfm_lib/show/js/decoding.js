@@ -145,9 +145,9 @@ function* write(writer, maxNewTokens, choose, rules) {
 }
 
 /** The most likely next token, again and again: src (S,) -> new tokens. */
-function greedy(model, src, maxNewTokens, { rules } = {}) {
+function greedy(model, src, maxNewTokens, { rules, memory = model.encode(src) } = {}) {
   const mostLikely = (logits) => logits.indexOf(Math.max(...logits));
-  return [...write(new Writer(model, model.encode(src)), maxNewTokens, mostLikely, rules)];
+  return [...write(new Writer(model, memory), maxNewTokens, mostLikely, rules)];
 }
 
 /** Each next token drawn from `nextTokenProbs`: src (S,) -> new tokens. random: what `randomNumbers` gave. */

@@ -131,13 +131,18 @@ function swapAttention(root, data) {
       set(panel("what it writes (marked: not with full attention)", table.made), { class: "tfm-panel tfm-swapped" }),
       set(panel("weights: rows look at columns", before.made, after.made), { class: "tfm-panel tfm-cell-maps" }),
     ]);
-  const known = new Map(); // what was written of the story
+  const known = new Map(); // what was written of the story, and its "memory" where the encoder is whole
+  const keyOf = (name, size) => JSON.stringify([state.place, name, size, wayOf(name)?.random && state.seed]);
+  let asked = 0;
+
+  function once(key, compute) {
+    if (!known.has(key)) known.set(key, compute());
+    return known.get(key);
+  }
 
   /** The story written with a way to attend: {text, weights}, those of each layer (T, H, S). */
   function written(name, size) {
-    const key = JSON.stringify([state.place, name, size, wayOf(name)?.random && state.seed]);
-    if (!known.has(key)) known.set(key, writeWith(name, size));
-    return known.get(key);
+    return once(keyOf(name, size), () => writeWith(name, size));
   }
 
   function writeWith(name, size) {
@@ -145,19 +150,25 @@ function swapAttention(root, data) {
     const { begins, ends } = places.find(({ place }) => place === state.place);
     const there = (attention) => attention.startsWith(begins) && attention.endsWith(ends);
     const other = REPLACEMENTS[name](size, state.seed, width / numHeads);
+    const encode = () => model.encode(src);
     let tokens;
     const outputs = record(() => attending(
-      (query, key, attention) => (there(attention) ? other : attentionWeights)(query, key),
-      () => (tokens = greedy(model, src, data.most))));
+      (query, key, attention) => (there(attention) ? other : attentionWeights)(query, key), () => {
+        const memory = begins === "encoder" ? encode() : once("memory", encode);
+        tokens = greedy(model, src, data.most, { memory });
+      }));
     const weights = Array.from({ length: numLayers }, (_, n) => outputs[`${begins}.layers.${n}.${ends}.weights`]);
     return { text: vocabulary.decode(tokens, slots), weights };
   }
 
-  function show() {
+  /** What is written without attention and with the plain mean is added after the next paint, unless it is known. */
+  function show(whole = ["none", "mean"].every((way) => known.has(keyOf(way, 0)))) {
+    const number = ++asked, later = whole ? [] : ["none", "mean"];
+    if (!whole) requestAnimationFrame(() => setTimeout(() => number === asked && show(true)));
     const { place, name, step, layer, head } = state, label = labelOf(name, step), size = wayOf(name).sizes[step];
     const shareOf = (row) => measured.find((one) => row.every((value, i) => value === one[i]))[3];
     const [full, none, mean, own] = [["full", 0], ["none", 0], ["mean", 0], [name, size]].map((way) =>
-      ({ ...written(...way), share: shareOf([place, ...way]) }));
+      ({ ...(later.includes(way[0]) ? { text: "" } : written(...way)), share: shareOf([place, ...way]) }));
     const told = [["full", full], ["none at all", none], ["plain mean", mean], [name, own]];
     table.show(told.map(([called, { text, share }]) => [called, markedWords(text, full.text), percent(share)]), 4,
       (row) => row === 3);
@@ -170,7 +181,7 @@ function swapAttention(root, data) {
     const shares = [own, full, none, mean].map(({ share }) => percent(share));
     const { says } = places.find((one) => one.place === place);
     say(sentence("swap", label, says, own.text, compared, data.count, ...shares),
-      { ...state, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
+      { ...state, whole, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
         weights: mapOf(own) });
   }
 
