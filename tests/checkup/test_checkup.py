@@ -19,6 +19,7 @@ from tfm_lib.checkup.advice import ADVICE
 from tfm_lib.checkup.causes import EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES, Part
+from tfm_lib.checkup.given import MOST
 from tfm_lib.checkup.report import SEVERITIES
 from tfm_lib.checkup.subject import Subject
 from tfm_lib.checkup.words import Words
@@ -277,12 +278,19 @@ def test_a_test_of_ones_own_fails_with_the_report():
     assert_healthy(built(GPT), parts="causality")
 
 
+def test_a_writer_that_must_be_told_how_many_tokens_is_told():
+    model, given = built(MODEL)
+    write, asked = given.pop("generate"), []
+    report = checkup(model, **given, generate=lambda src, max_len: asked.append(max_len) or write(src), parts="cache")
+    assert report.healthy and report.tried == ["cache"] and {*asked} == {MOST}
+
+
 @pytest.mark.parametrize(
     ("wrong", "fix"),
     [
         ({"vocab_size": 0}, "vocab_size"), ({"vocab_size": "x"}, "vocab_size"), ({"pad_id": 99}, "0..23"),
         ({"kind": "GPT"}, "decoder-only"), ({"parts": ["mask"]}, "causality"), ({"vocab_size": 7, }, "10 or more"),
-        ({"time_limit": 0}, "time_limit="),
+        ({"time_limit": 0}, "time_limit="), ({"generate": lambda src, mask, n: n}, "lambda src: generate(src, "),
     ],
 )  # fmt: skip
 def test_wrong_arguments_get_a_sentence_with_the_fix(wrong, fix):

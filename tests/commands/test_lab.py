@@ -3,13 +3,15 @@
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from tests.nbclaims import cells
 from tfm_lib.commands.copies import as_file
-from tfm_lib.commands.lab import add_lessons, lab, reset_lesson, without_solutions
+from tfm_lib.commands.lab import _load_jupyter_server_extension, add_lessons, lab, reset_lesson, without_solutions
 
 
 @pytest.fixture
@@ -122,6 +124,18 @@ def test_lab_opens_a_browser_where_there_is_a_screen_and_root_is_let_in(
         monkeypatch.setenv(name, value)
     lab(course[0])
     assert {"--no-browser", "--allow-root"}.intersection(*started) == options
+
+
+def test_the_address_is_said_when_the_server_listens(capsys):
+    """Jupyter's server loads extensions, and then asks its loop to listen: it refused whoever came at once."""
+    server = MagicMock(public_url="http://here")
+    todo = []
+    server.io_loop.add_callback = lambda call, *args: todo.append(partial(call, *args))
+    _load_jupyter_server_extension(server)
+    server.io_loop.add_callback(print, "listens")
+    for turn in todo:
+        turn()
+    assert capsys.readouterr().out.splitlines() == ["listens", "The lessons are open at http://here"]
 
 
 def test_lab_says_where_lessons_are_missing(tmp_path):

@@ -23,6 +23,7 @@ from tfm_lib.checkup import (
 )
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_restored
 from tfm_lib.checkup.conventions import arguments
+from tfm_lib.checkup.given import of_source_alone
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Report
 from tfm_lib.checkup.subject import KINDS, Found, OutOfTime, Subject
@@ -85,7 +86,8 @@ def checkup(
     encode: src -> state, whatever `decode` needs. decode: (new tokens (B, n), state) -> (logits (B, n, V), state);
     a decoder-only model's first state is None. They let the cache be examined.
     loss: (src, tgt), or (tokens), whole rows from start to end token, or (logits, labels) -> what is trained on.
-    generate: src, or the beginning of a text, -> ids (B, n), candidates (B, beams, n) or strings.
+    generate: src, or the beginning of a text, and a number of tokens if it needs one -> ids (B, n), candidates
+    (B, beams, n) or strings.
     parts: which of PARTS to try, all by default. quick: without long lengths and with fewer steps of learning.
     time_limit: seconds of computing after which no new question is asked, or ten times as many by the clock.
     """
@@ -100,7 +102,8 @@ def checkup(
         with borrowed(module):
             subject = Subject(model, module, (words[0], words[1]), kind, time_limit)
             subject.start_id, subject.eos_id, subject.quick = start_id, eos_id, quick
-            subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, generate
+            subject.encode, subject.decode, subject.loss = encode, decode, loss
+            subject.generate = of_source_alone(generate)
             _examine(subject, chosen, report, src_vocab_size is not None)
             report.kind = subject.kind or "one-sided"
             report.not_given = _not_given(subject)

@@ -1,5 +1,7 @@
 """What is given beside a model, in whatever form: a loss of texts or of logits, a writer of ids or of strings."""
 
+import inspect
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,6 +13,7 @@ from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import as_list, scores, short
 from tfm_lib.checkup.subject import Subject
 from tfm_lib.checkup.watch import called
+from tfm_lib.checkup.words import NotExaminable
 
 
 def scalar(out: Any) -> Tensor:
@@ -25,6 +28,7 @@ def scalar(out: Any) -> Tensor:
 
 
 Write = Callable[[Tensor], list[Any]]
+MOST = 20  # tokens that a writer may write which wants to be told how many
 
 
 def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
@@ -114,6 +118,18 @@ def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Te
         except Exception as error:
             failed = failed or error
     raise ValueError(f"of logits {tuple(out.shape)} and labels {tuple(labels.shape)}: {short(failed)}")  # type: ignore[arg-type]
+
+
+def of_source_alone(generate: Any) -> Any:
+    """A writer of the source alone, which is told a number of tokens if it must be; NotExaminable for others."""
+    many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [a.name for a in arguments(generate) if a.default is a.empty and a.kind not in many]
+    if len(needed) < 2:
+        return generate
+    if len(needed) == 2 and re.search(r"len|max|step|tokens|^n$", needed[1]):
+        return lambda src: generate(src, **{needed[1]: MOST})
+    fix = f"a function of the source alone, such as lambda src: generate(src, make_mask(src), {MOST})"
+    raise NotExaminable(f"generate wants {len(needed)} arguments ({', '.join(needed)}); give {fix}")
 
 
 def writer(subject: Subject) -> tuple[Write, bool]:

@@ -133,7 +133,8 @@ def _load_jupyter_server_extension(server: "ServerApp") -> None:
     """Have JupyterLab's server take our style where the learner has none, and say in one line where it runs."""
     server.static_custom_path.insert(-1, str(SETTINGS / "custom"))
     server.log.addFilter(lambda record: record.funcName != "start_app")
-    server.io_loop.add_callback(lambda: print(f"The lessons are open at {server.public_url}", flush=True))
+    loop = server.io_loop  # extensions are loaded before the server asks it to listen: hence one turn more
+    loop.add_callback(loop.add_callback, lambda: print(f"The lessons are open at {server.public_url}", flush=True))
 
 
 def _has_browser() -> bool:
