@@ -16,7 +16,7 @@ from tfm_lib.ask.exercise import Draw, Inputs, exercise
 @exercise(
     difficulty=1,
     minutes=3,
-    trains="what a softmax makes of scores",
+    trains="turning scores into weights",
     right="Many poor keys together outweigh one good key, so a longer source needs larger gaps between scores.",
     tolerance=0.01,
 )
@@ -220,7 +220,7 @@ def reshaped(key: Tensor) -> Tensor:
 @exercise(
     difficulty=3,
     minutes=10,
-    trains="reading shapes that fit and lie",
+    trains="finding mistakes that fit the shapes",
     right="The right shape does not prove the right result: compare with a tiny example by hand, or with a loop.",
     cases=batches,
 )

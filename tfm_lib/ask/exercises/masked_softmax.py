@@ -14,7 +14,7 @@ from tfm_lib.masks import causal_mask
 @exercise(
     difficulty=1,
     minutes=4,
-    trains="what a score of 0 weighs",
+    trains="the weight of a score of 0",
     right="Without a mask, one much longer sentence in the batch is enough: most of the weight is then on padding.",
     tolerance=0.005,
 )
@@ -103,7 +103,7 @@ def summaries(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=2,
     minutes=6,
-    trains="which axis is the keys'",
+    trains="telling queries from keys in a mask",
     right="The wrong axis raises no error, and it has no effect with padding on the right, so you notice it late.",
     cases=summaries,
 )

@@ -182,7 +182,7 @@ def scores_of_heads(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=3,
     minutes=8,
-    trains="which axes broadcasting brings together",
+    trains="which axes broadcasting aligns",
     right="Axes are matched from the right, so a mask that lacks one meets the wrong axis, sometimes without an error.",
     cases=scores_of_heads,
 )
@@ -342,7 +342,7 @@ def answers_of_heads(draw: Draw) -> Iterator[Inputs]:
 @exercise(
     difficulty=3,
     minutes=12,
-    trains="heads as authors of a sum",
+    trains="the output as a sum over heads",
     right="In a trained model this shows which head wrote what, and interpretability research uses it.",
     cases=answers_of_heads,
     most_calls=4,
@@ -400,7 +400,7 @@ def numbers_that_stay(w_q: Tensor, heads: int, away: int) -> Tensor:
 @exercise(
     difficulty=3,
     minutes=12,
-    trains="where a head is in the matrices",
+    trains="finding a head in the matrices",
     right="Michel, Levy and Neubig removed heads in this way, and many layers worked nearly as well without them.",
     cases=layers_to_prune,
 )
