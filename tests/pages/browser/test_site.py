@@ -490,7 +490,7 @@ def test_on_paper_there_is_the_whole_lesson_and_nothing_else(pages, tab):
     for what, least, visible in (
         ("details.above-input", 3, False),  # machinery is left out, its pictures are not
         (".cell_output img", 9, True),
-        ("details:not(.hide) > p:first-of-type", 20, True),  # paper cannot be unfolded
+        ("details:not(.hide) > p:first-of-type", 15, True),  # paper cannot be unfolded
     ):
         found = [part.is_visible() for part in page.locator(f"article {what}").all()]
         assert len(found) >= least and set(found) == {visible}, what
