@@ -414,6 +414,8 @@ PLANTS = [
     Plant("BERT: -100 is a label", "loss.padding", "labels)", "labels.clamp(min=0))", LABELLED),
     Plant("BERT: labels are shifted", "loss.wrong_labels", "(logits.transpose(1, 2), labels)", "(logits[:, :-1].transpose(1, 2), labels[:, 1:])", LABELLED),
     Plant("BERT: labels where nothing is hidden", "loss.copies", "tokens.masked_fill(~chosen, -100)", "tokens.masked_fill(chosen, -100)", BERT),
+    Plant("BERT: words are hidden that nobody asks for", "loss.unasked", "model(tokens.masked_fill(chosen", "model(tokens.masked_fill(torch.rand(tokens.shape) < 0.5", BERT),
+    Plant("BERT: padding is asked for", "loss.padding", " & (tokens != 0)", "", BERT),
     Plant("BERT: ends of other texts are counted", "batch.rows", "x = self.emb(tokens)", "x = self.emb(tokens) + self.pos((tokens == 2).cumsum(0))", BERT),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]

@@ -285,6 +285,22 @@ def test_a_writer_that_must_be_told_how_many_tokens_is_told():
     assert report.healthy and report.tried == ["cache"] and {*asked} == {MOST}
 
 
+def test_what_a_writer_keeps_from_call_to_call_is_told_from_sampling():
+    model, given = built(MODEL)
+    write, dice = given.pop("generate"), torch.Generator().manual_seed(0)
+
+    def keeps(src, seen=[]):  # noqa: B006
+        seen.append(src)
+        return write(src)[..., : 2 + len(seen) % 3]
+
+    def draws(src):
+        return write(src)[..., : 2 + int(torch.randint(2, (), generator=dice))]
+
+    for writer, code in ((keeps, "generate.stale"), (draws, "generate.dice")):
+        codes = checkup(model, **given, generate=writer, parts="cache").codes
+        assert {"generate.stale", "generate.dice"}.intersection(codes) == {code}
+
+
 @pytest.mark.parametrize(
     ("wrong", "fix"),
     [

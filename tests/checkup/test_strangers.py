@@ -46,6 +46,13 @@ def test_writing_is_followed_to_a_tied_head_that_is_no_module(name, head, table)
         assert (sick_one["code"] in codes) == sick
 
 
+def test_beams_of_one_text_after_the_other_are_not_texts_of_a_batch():
+    model, given = planted({"style": "two_vocabularies"}).build()
+    write = given.pop("generate")
+    one_by_one = {"generate": lambda src: [write(text)[0] for text in src.split(1)]}
+    assert "generate.batch" not in checkup(model, **TWO, **given, **one_by_one, parts="cache").codes
+
+
 def test_a_mask_that_only_the_encoder_lacks_while_it_writes_shows_when_it_has_learned():
     fault = {"old": "model.encode(src, src_mask).", "new": "model.encode(src, src_mask | True)."}
     torch.manual_seed(0)

@@ -80,6 +80,7 @@ EXPLAINS = {
     "gradients.none": {"learning.stuck", "loss.fails"},
     "gradients.fresh": {"gradients.unreached", "learning.unwritten", "state.kept"},
     "loss.changes_labels": {"loss.padding"},
+    "loss.copies": {"loss.padding"},
     "residual.none": {"learning.stuck", "residual.missing"},
     "norm.flat": {"gradients.unreached", "learning.stuck", "output.constant", "source.ignored"},
     "learning.stuck": {"causality.blind", "source.partial"},

@@ -23,7 +23,7 @@ from tfm_lib.checkup import (
 )
 from tfm_lib.checkup.borrow import borrowed, find_modules, random_state_restored
 from tfm_lib.checkup.conventions import arguments
-from tfm_lib.checkup.given import of_source_alone
+from tfm_lib.checkup.given import as_writer
 from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.report import Report
 from tfm_lib.checkup.subject import KINDS, Found, OutOfTime, Subject
@@ -102,8 +102,7 @@ def checkup(
         with borrowed(module):
             subject = Subject(model, module, (words[0], words[1]), kind, time_limit)
             subject.start_id, subject.eos_id, subject.quick = start_id, eos_id, quick
-            subject.encode, subject.decode, subject.loss = encode, decode, loss
-            subject.generate = of_source_alone(generate)
+            subject.encode, subject.decode, subject.loss, subject.generate = encode, decode, loss, as_writer(generate)
             _examine(subject, chosen, report, src_vocab_size is not None)
             report.kind = subject.kind or "one-sided"
             report.not_given = _not_given(subject)

@@ -102,7 +102,7 @@ def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[...,
 def _axes(calls: list[tuple[nn.Module, Any, Any]]) -> set[int]:
     """Along which axes of the ids that embeddings read two texts lie."""
     ids = [args[0] for part, args, _ in calls if isinstance(part, nn.Embedding) and args]
-    return {x.shape.index(2) for x in ids if x.dim() == 2 and 2 in x.shape}
+    return {x.shape.index(2) for x in ids if isinstance(x, Tensor) and x.dim() == 2 and 2 in x.shape}
 
 
 def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Te
     raise ValueError(f"of logits {tuple(out.shape)} and labels {tuple(labels.shape)}: {short(failed)}")  # type: ignore[arg-type]
 
 
-def of_source_alone(generate: Any) -> Any:
+def as_writer(generate: Any) -> Any:
     """A writer of the source alone, which is told a number of tokens if it must be; NotExaminable for others."""
     many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [a.name for a in arguments(generate) if a.default is a.empty and a.kind not in many]

@@ -7,11 +7,11 @@ from torch import Tensor
 from tfm_lib.checkup.listening import listened
 from tfm_lib.checkup.subject import Found, Subject
 
-LENGTH = 8
+LENGTH, PADS = 8, 4
 
 
 def copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
-    """Whether an encoder is asked for nothing but the tokens that it was given."""
+    """Whether an encoder is asked for what it was given, or not for what was exchanged, or for padding."""
     heard = listened(subject, loss, ids := subject.tgt.ids(LENGTH, LENGTH + 1, seed=5), ids)
     given = [x for y in heard.inputs for x in (y, y.T) if x.shape == ids.shape]
     if heard.gradient is not None and given:
@@ -24,6 +24,15 @@ def copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
         elif bool(asked.any()) and bool((best == read)[asked].all()):
             seen = f"each of {int(asked.sum())} labels is the token that was put in at its place"
             yield "loss.copies", f"{seen}: input {read[0].tolist()}, labels {shown(best[0], asked[0])}."
+        elif subject.loss is not None and bool((lost := (read != ids) & ~asked).any()):
+            row = int(lost.sum(1).argmax())
+            seen = f"{int(lost[row].sum())} of {len(ids[row])} words are exchanged and have no label"
+            yield "loss.unasked", f"{seen}: text {ids[row].tolist()}, input {read[row].tolist()}."
+    if subject.loss is not None and subject.pad_id is not None:
+        ids[:, -PADS:] = subject.pad_id
+        heard = listened(subject, loss, ids, ids)
+        if heard.gradient is not None and bool((heard.gradient[:, -PADS:].abs() > 1e-12).any()):
+            yield "loss.padding", "places of padding get a gradient, since a label is asked there."
 
 
 def shown(labels: Tensor, asked: Tensor) -> list[int | None]:

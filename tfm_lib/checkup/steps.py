@@ -74,7 +74,7 @@ def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
 def ends(subject: Subject, write: Write) -> Iterator[Found]:
     """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
     src = subject.src.ids(WORDS, 3, seed=6)
-    with _watched(subject):
+    with _watched(subject) as taken:
         free = [best(row) for row in write(src)]
     with _watched(subject, (1 if subject.two else WORDS) + 2):
         first, *rest = [best(row) for row in write(src)]
@@ -84,6 +84,10 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
             yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
             break
     if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
+        with _watched(subject) as alone:
+            write(src[:1])
+        if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each
+            return
         yield (
             "generate.batch",
             f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",

@@ -117,12 +117,13 @@ def looks_up(part: nn.Module, args: Any, *texts: Tensor) -> bool:
 
 
 class DropoutWatch(TorchFunctionMode):
-    """Sees whether any dropout is at work, in a module, a function or an attention."""
+    """Sees whether any dropout is at work, in a module, a function or an attention; and a generator of one's own."""
 
-    drops = False
+    drops = generator = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named, name = kwargs or {}, getattr(func, "__name__", "")
+        self.generator = self.generator or named.get("generator") is not None
         place = {"dropout": 1, "scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}.get(name)
         if place is not None:
             p = named.get("p", named.get("dropout_p", args[place] if len(args) > place else 0.0))
