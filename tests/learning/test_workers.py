@@ -136,7 +136,7 @@ def test_workers_share_the_cores_and_talk_over_the_loopback(cores, number, threa
 
     monkeypatch.setattr(launching.torchrun, "main", note)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(launching.socket, "if_nameindex", lambda: [(1, "eth0"), (2, "lo0")])
+    monkeypatch.setattr(launching.socket, "if_nameindex", lambda: [(0, "lo0"), *enumerate(map(str, range(40)))])
     launching.launch(number, ["train"])
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     launching.launch(number, ["train"])

@@ -203,7 +203,7 @@ def test_there_is_one_summary_for_each_reference_and_story():
                 scorer(texts, references)
 
 
-def test_summaries_stand_in_the_order_of_their_articles():
+def test_summaries_stand_in_the_order_of_their_articles(capsys):
     vocabulary = Vocabulary.of_words(text for pair in TRAIN + TEST for text in pair)
     model = small(vocab_size=len(vocabulary))
     examples = encode_pairs([*TRAIN, *TEST], vocabulary, 20, 20)
@@ -211,7 +211,7 @@ def test_summaries_stand_in_the_order_of_their_articles():
     assert len(set(alone)) > 1
     widths: list[tuple[int, ...]] = []
     model.encoder.register_forward_pre_hook(lambda module, args: widths.append(tuple(args[0].shape)))
-    assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone
+    assert summarize(model, vocabulary, examples, 5, batch_size=2) == alone and not capsys.readouterr().err
     assert [rows for rows, _ in widths] == [2, 2, 1] and widths == sorted(widths, key=lambda shape: shape[1])
 
 
