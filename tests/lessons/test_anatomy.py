@@ -9,7 +9,7 @@ from tests.nbclaims.cells import code, markdown, notebook, printed
 TITLE = (
     "# 03 · Heads\n\nAfter this lesson you split.\n\n*Reading: {} minutes. Exercises: 9 minutes. You need lesson 02.*"
 )
-COSTS = "## Deeper: what it costs\n\n*For many; it deepens [section 2](#2-parts).*\n\nMuch."
+COSTS = "## Deeper: what it costs\n\n*For many; it expands on [section 2](#2-parts).*\n\nMuch."
 
 
 def printing(text: str):
