@@ -30,10 +30,15 @@ def offers(root):
 
 
 def swap(root, place: str, name: str, step: int) -> dict:
-    """Turn the knobs there, and read what is shown when all four headlines are, of which two follow after a paint."""
+    """Turn the knobs there, and read what is shown in the end."""
     pick(root, CALLED[place][0])
     offers(root).select_option(name)
     slide(root, step)
+    return whole(root)
+
+
+def whole(root) -> dict:
+    """What is shown when all four headlines are, each a paint after the one before."""
     root.page.wait_for_function("document.querySelector('.tfm-control').shown.whole")
     return shown(root)
 
@@ -60,7 +65,7 @@ def test_each_draw_is_different_and_the_same_as_in_torch(show):
     swap(root, "cross", "features", 4)
     for seed in (1, 2):
         draw.click()
-        assert (shown(root)["own"], shown(root)["seed"]) == (in_torch(INNS, "cross", "features", 256, seed)[0], seed)
+        assert (whole(root)["own"], shown(root)["seed"]) == (in_torch(INNS, "cross", "features", 256, seed)[0], seed)
     drawn = "() => {const next = tfm.randomNumbers(3); return Array.from({length: 500}, () => next());}"
     assert root.page.evaluate(drawn) == random_numbers(3, 500).tolist()
     near(root.page.evaluate("() => tfm.normals(3, [5, 2, 7])"), normals(3, 5, 2, 7), 1e-12)
@@ -71,10 +76,11 @@ def test_other_stories_are_written_anew_with_words_marked_and_shares_beside(show
     swap(root, "encoder", "window", 0)
     for story in make_newsroom(0).test[:6]:
         type_story(root, story.article)
+        first = shown(root)["full"]
         ways = ("full",), ("window", 1), ("none",), ("mean",)
         full, text, *later = (in_torch(story.article, "encoder", *way)[0] for way in ways)
-        assert (shown(root)["full"], shown(root)["own"]) == (full, text)
-        assert [swap(root, "encoder", "window", 0)[way] for way in ("none", "mean")] == later
+        assert first == full
+        assert [whole(root)[way] for way in ("full", "own", "none", "mean")] == [full, text, *later]
         row, words = root.locator("tbody tr").nth(3), text.replace(",", " ,").split()
         new = [word for word, is_new in zip(words, new_words(text, full), strict=True) if is_new]
         assert row.locator("mark").all_inner_texts() == new and row.locator("td").nth(1).inner_text() == text
@@ -87,5 +93,5 @@ def test_what_there_is_not_at_a_place_gives_way_to_what_there_is(show):
     root = show(swap_attention())
     assert swap(root, "encoder", "rank", 1)["name"] == "rank"
     pick(root, "cross")
-    assert (shown(root)["name"], shown(root)["size"]) == ("top keys", 2)
+    assert (whole(root)["name"], shown(root)["size"]) == ("top keys", 2)
     assert WAY not in offers(root).locator("option").all_inner_texts()

@@ -20,27 +20,56 @@ function dot(one, other, from = 0, to = one.length) {
   return a + b + c + d;
 }
 
-/** rows (R, D) times a vector (D,), plus a bias (R,) -> (R,). Four rows share what is read of the vector: twice as fast. */
-function times(rows, vector, bias = new Float32Array(rows.length)) {
-  const output = new Float32Array(rows.length), width = vector.length;
-  let r = 0;
-  for (; r + 3 < rows.length; r += 4) {
-    const p = rows[r], q = rows[r + 1], s = rows[r + 2], t = rows[r + 3];
-    let a = 0, b = 0, c = 0, d = 0;
-    for (let i = 0; i < width; i++) {
-      const value = vector[i];
-      a += p[i] * value;
-      b += q[i] * value;
-      c += s[i] * value;
-      d += t[i] * value;
-    }
-    output[r] = bias[r] + a;
-    output[r + 1] = bias[r + 1] + b;
-    output[r + 2] = bias[r + 2] + c;
-    output[r + 3] = bias[r + 3] + d;
+/** rows (R, D) times each vector of x (T, D), plus a bias (R,) -> (T, R). */
+function times(rows, x, bias = new Float32Array(rows.length)) {
+  const outputs = x.map(() => new Float32Array(rows.length)), pairs = x.length & ~1, fours = rows.length & ~3;
+  for (let t = 0; t < pairs; t += 2) for (let r = 0; r < fours; r += 4) fourTimesTwo(rows, r, x, t, bias, outputs);
+  if (pairs < x.length) for (let r = 0; r < fours; r += 4) fourTimesOne(rows, r, x[pairs], bias, outputs[pairs]);
+  for (let r = fours; r < rows.length; r++) x.forEach((vector, t) => (outputs[t][r] = bias[r] + dot(rows[r], vector)));
+  return outputs;
+}
+
+/** Four rows share what is read of a vector: twice as fast. */
+function fourTimesOne(rows, r, vector, bias, output) {
+  const p = rows[r], q = rows[r + 1], s = rows[r + 2], t = rows[r + 3], width = vector.length;
+  let a = 0, b = 0, c = 0, d = 0;
+  for (let i = 0; i < width; i++) {
+    const value = vector[i];
+    a += p[i] * value;
+    b += q[i] * value;
+    c += s[i] * value;
+    d += t[i] * value;
   }
-  for (; r < rows.length; r++) output[r] = bias[r] + dot(rows[r], vector);
-  return output;
+  output[r] = bias[r] + a;
+  output[r + 1] = bias[r + 1] + b;
+  output[r + 2] = bias[r + 2] + c;
+  output[r + 3] = bias[r + 3] + d;
+}
+
+/** Two vectors share what is read of each row, too: faster again by more than half. */
+function fourTimesTwo(rows, r, x, n, bias, outputs) {
+  const p = rows[r], q = rows[r + 1], s = rows[r + 2], t = rows[r + 3], one = x[n], other = x[n + 1];
+  const width = one.length, first = outputs[n], second = outputs[n + 1];
+  let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
+  for (let i = 0; i < width; i++) {
+    const left = one[i], right = other[i], pi = p[i], qi = q[i], si = s[i], ti = t[i];
+    a += pi * left;
+    b += qi * left;
+    c += si * left;
+    d += ti * left;
+    e += pi * right;
+    f += qi * right;
+    g += si * right;
+    h += ti * right;
+  }
+  first[r] = bias[r] + a;
+  first[r + 1] = bias[r + 1] + b;
+  first[r + 2] = bias[r + 2] + c;
+  first[r + 3] = bias[r + 3] + d;
+  second[r] = bias[r] + e;
+  second[r + 1] = bias[r + 1] + f;
+  second[r + 2] = bias[r + 2] + g;
+  second[r + 3] = bias[r + 3] + h;
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -107,7 +136,7 @@ function breaking(parts, run) {
 const linear = part((tensors) => {
   const weight = tensors.rows("weight"); // (out, in)
   const bias = tensors.has("bias") ? tensors.vector("bias") : new Float32Array(weight.length); // (out,)
-  return (x) => x.map((vector) => times(weight, vector, bias));
+  return (x) => times(weight, x, bias);
 });
 
 const layerNorm = part((tensors, { norm_eps = 1e-5 } = {}) => {
@@ -154,8 +183,10 @@ const multiHeadAttention = part((tensors, numHeads) => {
       attend(head(query), head(key), tensors.name).forEach((all, t) => {
         const shares = silent ? all.map(() => 0) : all;
         weights[t].push(shares);
+        const mixture = mixed[t];
         shares.forEach((share, s) => {
-          for (let i = start; i < start + width; i++) mixed[t][i] += share * value[s][i];
+          const vector = value[s];
+          for (let i = start; i < start + width; i++) mixture[i] += share * vector[i];
         });
       });
     }
@@ -283,7 +314,7 @@ class Transformer {
   }
 
   output(x) {
-    return times(this.tokens, x);
+    return times(this.tokens, [x])[0];
   }
 }
 

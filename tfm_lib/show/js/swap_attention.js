@@ -161,18 +161,21 @@ function swapAttention(root, data) {
     return { text: vocabulary.decode(tokens, slots), weights };
   }
 
-  /** What is written without attention and with the plain mean is added after the next paint, unless it is known. */
-  function show(whole = ["none", "mean"].every((way) => known.has(keyOf(way, 0)))) {
-    const number = ++asked, later = whole ? [] : ["none", "mean"];
-    if (!whole) requestAnimationFrame(() => setTimeout(() => number === asked && show(true)));
-    const { place, name, step, layer, head } = state, label = labelOf(name, step), size = wayOf(name).sizes[step];
+  /** One headline at a time, so that the first one stands there at once: each next one follows a paint. */
+  function show() {
+    const number = ++asked, { place, name, step, layer, head } = state, size = wayOf(name).sizes[step];
+    const lines = [["full", 0], ["none", 0], ["mean", 0], [name, size]], isKnown = (line) => known.has(keyOf(...line));
+    const next = [0, 3, 1, 2].find((line) => !isKnown(lines[line]));
+    if (next !== undefined) written(...lines[next]);
+    const whole = lines.every(isKnown);
+    if (!whole) requestAnimationFrame(() => setTimeout(() => number === asked && show()));
     const shareOf = (row) => measured.find((one) => row.every((value, i) => value === one[i]))[3];
-    const [full, none, mean, own] = [["full", 0], ["none", 0], ["mean", 0], [name, size]].map((way) =>
-      ({ ...(later.includes(way[0]) ? { text: "" } : written(...way)), share: shareOf([place, ...way]) }));
+    const [full, none, mean, own] = lines.map((line) =>
+      ({ text: "", ...(isKnown(line) && written(...line)), share: shareOf([place, ...line]) }));
     const told = [["full", full], ["none at all", none], ["plain mean", mean], [name, own]];
     table.show(told.map(([called, { text, share }]) => [called, markedWords(text, full.text), percent(share)]), 4,
       (row) => row === 3);
-    const mapOf = ({ weights }) => weights[layer].map((row) => row[head]);
+    const mapOf = ({ weights }) => weights?.[layer].map((row) => row[head]);
     before.show(mapOf(full));
     after.show(mapOf(own));
     const changed = newWords(own.text, full.text).filter((isNew) => isNew).length;
@@ -180,9 +183,10 @@ function swapAttention(root, data) {
       : sentence("swap, new words", changed, full.text);
     const shares = [own, full, none, mean].map(({ share }) => percent(share));
     const { says } = places.find((one) => one.place === place);
-    say(sentence("swap", label, says, own.text, compared, data.count, ...shares),
+    const said = sentence("swap", labelOf(name, step), says, own.text, compared, data.count, ...shares);
+    say(isKnown(lines[3]) ? said : "…",
       { ...state, whole, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
-        weights: mapOf(own) });
+        weights: mapOf(own) ?? null });
   }
 
   set(drawKnob, { disabled: !wayOf(begin.name).random });
@@ -213,7 +217,7 @@ function cellMap(title) {
   const canvas = element("canvas", { class: "tfm-cells", role: "img", "aria-label": `weights, ${title}` });
   let values;
   const paint = () => {
-    if (!values) return;
+    if (!values) return canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
     const [width, height] = [values.at(-1).length, values.length];
     set(canvas, { width, height });
     const all = values.map((row) => Array.from({ length: width }, (_, s) => row[s]));
