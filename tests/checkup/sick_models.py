@@ -132,7 +132,7 @@ class Model(nn.Module):
         logits, labels = self(src, tgt[:, :-1]), tgt[:, 1:]
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
 
-    def generate(self, src, beams=2, length=6):
+    def generate(self, src, beams=2, length=4):
         was, rows = self.training, []
         self.eval()
         for one in src:
@@ -375,7 +375,7 @@ PLANTS = [
     Plant("cache stays from text to text", "cache.stale", "self.pad_mask(src), [[] for _ in range(LAYERS)], 0]", "self.pad_mask(src), self.__dict__.setdefault('kept', [[] for _ in range(LAYERS)]), 0]"),
     Plant("beams are copies", "generate.copies", "new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]", "new += [(score + float(best[0][0]), [*ids, int(best[1][0])])] * beams"),
     Plant("writing depends on the batch", "generate.batch", "best = self(one[None]", "best = self(one[None].roll(len(src) - 1, 1)"),
-    Plant("it writes one word", "learning.unwritten", "length=6", "length=1"),
+    Plant("it writes one word", "learning.unwritten", "length=4", "length=1"),
     Plant("the rank is taken for the word", "generate.choice", "[*ids, int(i)]) for s, i in zip(*best)]", "[*ids, i]) for i, s in enumerate(best[0])]"),
     Plant("the first place chooses", "generate.choice", "[0, -1].log_softmax(-1)", "[0, 0].log_softmax(-1)"),
     Plant("writes from another start", "generate.start", "found = [(0.0, [START])]", "found = [(0.0, [PAD])]"),
@@ -385,7 +385,7 @@ PLANTS = [
     Plant("it writes in training mode", "generate.dropout", "        self.eval()\n", "        self.train()\n"),
     Plant("it reads backwards when it writes", "generate.differs", "self(one[None], torch.tensor([ids]))", "self(one[None].flip(1), torch.tensor([ids]))"),
     Plant("it writes one text at a time", "generate.single", "        was, rows = self.training, []\n", "        [_], was, rows = src, self.training, []\n"),
-    Plant("it throws dice", "generate.dice", "def generate(self, src, beams=2, length=6):", "def generate(self, src, beams=2, length=6):\n        return torch.randint(3, V, (len(src), length))\n"),
+    Plant("it throws dice", "generate.dice", "def generate(self, src, beams=2, length=4):", "def generate(self, src, beams=2, length=4):\n        return torch.randint(3, V, (len(src), length))\n"),
     # Precision and saving
     Plant("-1e9 in float16", "precision.float16", "torch.finfo(scores.dtype).min", "-1e9"),
     Plant("mask built in float32", "precision.bfloat16", "weights = self.drop(scores.softmax(-1))", "weights = self.drop((scores + torch.zeros(1, dtype=torch.float32).expand(scores.shape)).softmax(-1))"),

@@ -70,10 +70,13 @@ def test_a_planted_fault_is_found_and_named(plant):
     assert plant.code in report.codes, report
 
 
+WRITERS = [p for p in PLANTS if p.code.startswith(("cache.", "generate.")) and p.code != "generate.mode"]
+
+
 @pytest.mark.parametrize(
     "plant",
-    [plant for plant in PLANTS if plant.code.startswith(("cache.", "generate.")) and plant.code != "generate.mode"],
-    ids=lambda plant: plant.name,
+    [pytest.param(plant, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, plant in enumerate(WRITERS)],
+    ids=[plant.name for plant in WRITERS],
 )
 def test_what_writes_is_examined_without_a_module_as_well(plant):
     """It sees no module in a list, and can set no mode."""
