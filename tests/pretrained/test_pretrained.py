@@ -24,7 +24,7 @@ from tfm_lib.commands.cli import run as command
 from tfm_lib.data.batches import encode_pairs, pad_rows
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.data.pairs import Pair
-from tfm_lib.data.tokenizer_files import read_tokenizer
+from tfm_lib.data.published import read_tokenizer
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import CourseError
 from tfm_lib.learning.checkpoints import load_checkpoint

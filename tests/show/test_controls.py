@@ -19,10 +19,9 @@ from tfm_lib.show.heads_control import heads_control
 from tfm_lib.show.live import ON_PAGES
 from tfm_lib.show.live_curve import MOST_POINTS, live_curve
 from tfm_lib.show.mask_control import mask_control
-from tfm_lib.show.model_boxes import boxes
-from tfm_lib.show.model_layout import layout
+from tfm_lib.show.model_boxes import boxes, layout
 from tfm_lib.show.newsdesk import read_story
-from tfm_lib.show.softmax_controls import query_among_keys, softmax_temperature
+from tfm_lib.show.softmax_controls import query_among_keys
 from tfm_lib.show.summarizer_controls import decoding_control
 from tfm_lib.show.swap_attention import swap_attention
 
@@ -45,8 +44,6 @@ def test_a_long_run_sends_few_points_and_always_first_lowest_and_last(steps):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: softmax_temperature(num_keys=1), r"num_keys must lie in 2\.\.16.*got 1"),
-        (lambda: softmax_temperature(num_keys=17), "got 17"),
         (lambda: query_among_keys({"a": (1, 2)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({str(n): (1, 2) for n in range(11)}), "keys must be 2 to 10 names"),
         (lambda: query_among_keys({"a": (1, 2), "b": (5, 0)}), "two numbers from -4 to 4"),

@@ -22,10 +22,10 @@ def difference(expected: Any, came: Any, tolerance: float) -> str | None:
     A number may come as one of numpy or as a tensor without axes, and a tuple as a list. The tolerance is relative: to
     a number itself, to the largest entry of a tensor; whole numbers are exact, and the case of letters is free.
     """
-    if isinstance(expected, Tensor):
-        return _tensors(expected, came, tolerance)
     if came is None and expected is not None:
         return "What came is None: is there a `return`?"
+    if isinstance(expected, Tensor):
+        return _tensors(expected, came, tolerance)
     if isinstance(came, np.generic) or (isinstance(came, Tensor) and came.dim() == 0 and came.device.type != "meta"):
         came = came.item()
     if isinstance(expected, bool) or expected is None or isinstance(expected, str):
@@ -86,8 +86,6 @@ def _zero(size: float) -> float:
 
 
 def _tensors(expected: Tensor, came: Any, tolerance: float) -> str | None:
-    if came is None:
-        return "What came is None: is there a `return`?"
     if not isinstance(came, Tensor):
         return f"What came is {kind(came)}, and a tensor is wanted."
     if came.shape != expected.shape:

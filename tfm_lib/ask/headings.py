@@ -4,7 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfm_lib.lessons import LESSONS
 
@@ -40,13 +40,13 @@ def headings(file: Path) -> dict[str, Heading]:
     found: dict[str, Heading] = {}
     if not file.is_file():
         return found
-    asked: dict[str, Any] | None = None
+    asked: Heading | None = None
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and (match := HEADING.match(source)):
             difficulty, minutes = effort.groups() if (effort := EFFORT.search(source)) else (0, 0)
-            asked = {"number": match[1], "title": match[2], "file": file.name, "link": f"#cell-id={cell['id']}"}
-            asked |= {"difficulty": int(difficulty), "minutes": int(minutes)}
+            link = f"#cell-id={cell['id']}"
+            asked = Heading(match[1], match[2], file.name, link, "", int(difficulty), int(minutes))
         elif asked and (checked := CHECKED.search(source)):
-            found[checked[1]] = Heading(name=checked[1], **asked)
+            found[checked[1]] = asked._replace(name=checked[1])
     return found

@@ -39,11 +39,8 @@ def quiz(lesson: str, opening: bool = False, deeper: bool = False) -> Live:
 def quiz_data(lesson: str, part: str) -> dict[str, Any]:
     """What js/quiz.js builds the quiz of that part of a lesson from: "opening", "spine" or "deeper"."""
     questions = [_question_data(question) for question in _questions(lesson, part)]
-    return {
-        "name": f"{lesson} {part}",
-        "questions": questions,
-        "onward": _onward(lesson) if part == "opening" else None,
-    }
+    onward = _onward(lesson) if part == "opening" else None
+    return {"name": f"{lesson} {part}", "questions": questions, "onward": onward}
 
 
 def filled_in(about: Mapping[str, Any]) -> dict[str, Any]:

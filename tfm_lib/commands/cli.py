@@ -26,20 +26,18 @@ PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")
 UsageError: Any = typer.BadParameter.__bases__[0]  # it has no public name that every version of typer knows
 
 
-def progress(
-    dir: Annotated[Path, Option(parser=expanded, help="where they were done", show_default="my_lessons")] = MY_LESSONS,
-) -> None:
+Done = Annotated[Path, Option(parser=expanded, help="where they were done", show_default="my_lessons")]
+Cards = Annotated[Path, Option(parser=expanded, help="a .apkg for Anki, .xml for Moodle, .zip in QTI 2.1")]
+
+
+def progress(dir: Done = MY_LESSONS) -> None:
     """How far you are in each lesson."""
     from tfm_lib.ask.progress import progress
 
     progress(dir)
 
 
-def flashcards(
-    out: Annotated[Path, Option(parser=expanded, help="a .apkg for Anki, .xml for Moodle, .zip in QTI 2.1")] = Path(
-        "flashcards.apkg"
-    ),
-) -> None:
+def flashcards(out: Cards = Path("flashcards.apkg")) -> None:
     """The questions for Anki, Moodle, or in QTI."""
     from tfm_lib.ask.questions import read_course
 

@@ -77,9 +77,8 @@ def run_module(name: str, lesson: str | None, args: list[str]) -> None:
 def enter_clone() -> None:
     """Work in the folder of the clone, whose `tests` and `benchmarks` go before all that is installed."""
     if not IN_CLONE or not (COURSE / "tests").is_dir():
-        raise CourseError(
-            "this is for a clone of the course; what is here is the package with its lessons, without tests"
-        )
+        here = "what is here is the package with its lessons, without tests"
+        raise CourseError(f"this is for a clone of the course; {here}")
     os.environ.pop(BY_MAKE, None)  # tests are to find the same as without make
     os.chdir(COURSE)
     sys.path.insert(0, str(COURSE))

@@ -66,9 +66,8 @@ def write_answers(out: Path) -> int:
     """
     pages = {lesson.name: page for lesson in LESSONS if (page := _answers(lesson))}
     if not any("<h3>Exercise" in page for page in pages.values()):
-        raise CourseError(
-            "the lessons here have no solutions; use the clone that the bundle for students was made from"
-        )
+        fix = "use the clone that the bundle for students was made from"
+        raise CourseError(f"the lessons here have no solutions; {fix}")
     for name, page in pages.items():
         write_whole(out / f"{name}.html", page.encode())
     return len(pages)
@@ -77,31 +76,21 @@ def write_answers(out: Path) -> int:
 def _answers(lesson: Lesson) -> str:
     read = read_lesson(lesson.file)
     parts, task = [], ""
-    for cell in _cells(lesson):
+    for cell in json.loads(lesson.file.read_text(encoding="utf-8"))["cells"]:
         source = COMMENT.sub("", "".join(cell["source"]))
         if cell["cell_type"] == "markdown" and source.startswith("### Exercise"):
             task = source
         elif solution := SOLUTION.search(source):
             inner = solution[0].strip().removeprefix("<details><summary>Solution</summary>").removesuffix("</details>")
-            parts.append(_html(f"{task}\n\n**Solution**\n\n{inner}"))
-    asked = []
+            parts.append(f"{task}\n\n**Solution**\n\n{inner}")
+    parts.append("## Questions")
     for number, question in enumerate(read.questions, start=1):
         [right] = [choice for choice in question.choices if not choice.why_not]
-        asked.append(
-            _html(f"{number}. **{question.question}**\n\n   {right.letter}: {right.text}\n\n   {question.answer}")
-        )
+        answer = f"{right.letter}: {right.text}\n\n   {question.answer}"
+        parts.append(f"{number}. **{question.question}**\n\n   {answer}")
     title = html.escape(f"Answers to {read.title}")
     head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"
-    return "\n".join([head, f"<h1>{title}</h1>", *parts, "<h2>Questions</h2>", *asked, "</html>\n"])
-
-
-def _html(markdown: str) -> str:
-    return to_html(markdown, mathml)
-
-
-def _cells(lesson: Lesson) -> list[dict[str, Any]]:
-    cells: list[dict[str, Any]] = json.loads(lesson.file.read_text(encoding="utf-8"))["cells"]
-    return cells
+    return "\n".join([head, f"<h1>{title}</h1>", *(to_html(part, mathml) for part in parts), "</html>\n"])
 
 
 def write_assignments(out: Path) -> int:

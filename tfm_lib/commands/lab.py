@@ -96,12 +96,11 @@ def without_solutions(source: Path, target: Path) -> int:
     return removed
 
 
-def lab(
-    dir: Annotated[
-        Path | None, Option(parser=expanded, help="authors give notebooks", show_default="my_lessons")
-    ] = None,
-    jupyter: Annotated[list[str] | None, Argument(help="options for JupyterLab, after --")] = None,
-) -> None:
+Copies = Annotated[Path | None, Option(parser=expanded, help="authors give notebooks", show_default="my_lessons")]
+Jupyter = Annotated[list[str] | None, Argument(help="options for JupyterLab, after --")]
+
+
+def lab(dir: Copies = None, jupyter: Jupyter = None) -> None:
     """Open the lessons in JupyterLab."""
     folder = (dir or MY_LESSONS).resolve()
     if dir is None and (added := add_lessons(folder)):

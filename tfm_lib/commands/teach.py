@@ -9,13 +9,10 @@ from tfm_lib.commands.lab import FOLDER, without_solutions
 from tfm_lib.commands.options import expanded, integer
 
 Folder = Annotated[Path, Option(parser=expanded, help="where to")]
+Lessons = Annotated[Path, Option(parser=expanded, help="a folder, or a file.zip of the whole")]
 
 
-def student(
-    out: Annotated[Path, Option(parser=expanded, help="a folder, or a file.zip of the whole")] = Path(
-        "student_lessons"
-    ),
-) -> None:
+def student(out: Lessons = Path("student_lessons")) -> None:
     """The lessons without solutions, to hand out."""
     if out.suffix.lower() == ".zip":
         from tfm_lib.commands.handing_out import bundle

@@ -61,21 +61,19 @@ def train(
     if model is not None:
         chosen = tuning.tuned(chosen, model)
     run = partial(runs.run, chosen, device, minutes, resume, replace, ship)
-    _together(run, workers, runs.checkpoint_of(chosen), resume)
+    _start(run, workers, works_together(), runs.checkpoint_of(chosen), resume)
 
 
-def _together(run: Callable[[], None], number: int, path: Path, resume: bool) -> None:
+def _start(run: Callable[[], None], number: int, together: bool, path: Path, resume: bool) -> None:
     """Run in as many workers, in one that torchrun has started, or alone; a run that stops says how to go on."""
-    from tfm_lib.learning.team import works_together
-
     began = time.time()
     try:
-        if number == 1 and not works_together():
+        if number == 1 and not together:
             run()
         else:
             from tfm_lib.learning import launching
 
-            launching.run(run) if works_together() else launching.launch(number, sys.argv[1:])
+            launching.run(run) if together else launching.launch(number, sys.argv[1:])
     except (KeyboardInterrupt, ChildProcessError) as end:
         if not path.exists() or (path.stat().st_mtime < began and not resume):
             raise

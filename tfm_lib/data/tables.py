@@ -124,10 +124,10 @@ def _cells(lines: Iterable[str], delimiter: str, quoted: bool = True) -> Iterato
         csv.field_size_limit(usual)
 
 
-def is_table(text: str, fields: Sequence[str]) -> str | None:
-    """The delimiter of a table whose first line names all these fields."""
+def is_table(text: str, fields: Sequence[str]) -> bool:
+    """Whether it is a table whose first line names all these fields."""
     line = next((line for line in io.StringIO(text, newline="") if line.strip(NOTHING)), "")
-    return next((mark for mark in DELIMITERS if fields and {*fields} <= {*_names(line, mark)}), None)
+    return any(fields and {*fields} <= {*_names(line, mark)} for mark in DELIMITERS)
 
 
 def _names(line: str, delimiter: str) -> list[str]:

@@ -55,14 +55,12 @@ def _submission(place: Path, known: Collection[str]) -> Submission:
     if not books:
         troubles.append("There is no notebook in it.")
     if len(cells) > CELLS:
-        return Submission(
-            place.name, [], [f"It has {len(cells)} cells that call `check`, and {CELLS} are read at most."]
-        )
+        too_many = f"It has {len(cells)} cells that call `check`, and {CELLS} are read at most."
+        return Submission(place.name, [], [too_many])
     last = {name: at for at, cell in enumerate(cells) for name in cell.names}
-    judged = [
-        cell._replace(names=[name for name in {*cell.names} if last[name] == at]) for at, cell in enumerate(cells)
-    ]
-    return Submission(place.stem, judged, troubles)
+    for at, cell in enumerate(cells):
+        cells[at] = cell._replace(names=[name for name in {*cell.names} if last[name] == at])
+    return Submission(place.stem, cells, troubles)
 
 
 def _cells(book: Path, known: Collection[str]) -> list[Cell]:

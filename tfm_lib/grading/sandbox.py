@@ -100,29 +100,11 @@ class Sandbox(NamedTuple):
 
     def _container(self, name: str) -> list[str]:
         names = [f"--env={name}={value}" for name, value in ENVIRONMENT.items() if name != "PATH"]
-        apart = [
-            "--network=none",
-            "--ipc=none",
-            "--read-only",
-            f"--tmpfs={FOLDER}:size={SIZE},mode=1777",
-            f"--workdir={FOLDER}",
-        ]
-        limits = [
-            "--memory=3g",
-            "--memory-swap=3g",
-            "--pids-limit=64",
-            "--cpus=1",
-            "--ulimit=nofile=256:256",
-            "--ulimit=nproc=512:512",
-        ]
-        rights = [
-            "--user=65534:65534",
-            "--cap-drop=ALL",
-            "--security-opt=no-new-privileges",
-            "--log-driver=none",
-            "--pull=never",
-        ]
-        run = [self.kind, "run", "--rm", "--interactive", f"--name={name}", *apart, *limits, *rights, *names]
+        apart = f"--network=none --ipc=none --read-only --tmpfs={FOLDER}:size={SIZE},mode=1777 --workdir={FOLDER}"
+        limits = "--memory=3g --memory-swap=3g --pids-limit=64 --cpus=1 --ulimit=nofile=256:256 --ulimit=nproc=512:512"
+        rights = "--user=65534:65534 --cap-drop=ALL --security-opt=no-new-privileges --log-driver=none --pull=never"
+        limited = [*apart.split(), *limits.split(), *rights.split()]
+        run = [self.kind, "run", "--rm", "--interactive", f"--name={name}", *limited, *names]
         return [*run, *self.options, IMAGE, "python", *INSIDE]
 
 

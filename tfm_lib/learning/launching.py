@@ -28,9 +28,8 @@ def launch(number: int, command: Sequence[str]) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = loopback.pop()
     logging.disable()  # torchrun's reports of what the errors below say in a line
     try:
-        torchrun.main(
-            ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={number}", "-m", "tfm_lib", *command]
-        )
+        where = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={number}"]
+        torchrun.main([*where, "-m", "tfm_lib", *command])
     except SignalException as stop:
         raise KeyboardInterrupt from stop
     except ChildFailedError as failed:

@@ -60,11 +60,6 @@ class Recipe:
         if not 0 <= self.label_smoothing < 1:
             raise CourseError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
 
-    @property
-    def usual_steps(self) -> int:
-        """The steps before those that minimize risk."""
-        return self.steps - self.risk_steps
-
     def rate(self, step: int) -> float:
         if self.fall == "linear":
             return linear_rate(step, self.peak_rate, self.warmup_steps, self.steps)

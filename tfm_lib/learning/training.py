@@ -116,7 +116,7 @@ def _steps(
     """Take the steps behind the first `done`; yields the number of each, its loss, and its tokens without padding."""
     device = next(model.parameters()).device
     for step, batch in zip(range(done + 1, recipe.steps + 1), endless_batches(examples, recipe, done), strict=False):
-        usual: Callable[..., float] = train_step if step <= recipe.usual_steps else risk_step
+        usual: Callable[..., float] = train_step if step <= recipe.steps - recipe.risk_steps else risk_step
         loss = (take_step or usual)(model, batch.to(device), optimizer, recipe, recipe.rate(step))
         if not math.isfinite(loss):
             why = "lower peak_rate or warm up longer"

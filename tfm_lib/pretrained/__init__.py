@@ -1,6 +1,6 @@
 """Models that were trained before: those that ship, other people's in our class, and ours in other people's library."""
 
-from tfm_lib.pretrained.card import card as card
+from tfm_lib.pretrained.exporting import card as card
 from tfm_lib.pretrained.exporting import export as export
 from tfm_lib.pretrained.exporting import without_head as without_head
 from tfm_lib.pretrained.generation import Generation as Generation

@@ -12,8 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from tfm_lib.data.batches import pad_rows
-from tfm_lib.data.published import PretrainedVocabulary
-from tfm_lib.data.tokenizer_files import read_tokenizer
+from tfm_lib.data.published import PretrainedVocabulary, read_tokenizer
 from tfm_lib.errors import CourseError, brought_by
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.firefox import FIREFOX
@@ -39,7 +38,10 @@ class Pretrained:
         """What the model makes of each text, by its own settings or by `changes` of them, as num_beams=1."""
         if isinstance(texts, str):
             raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
-        return self.written(self.model, self.encode(texts), replace(self.generation, **changes))
+        return self._generated(texts, replace(self.generation, **changes))
+
+    def _generated(self, texts: Sequence[str], settings: Generation) -> list[str]:
+        return self.written(self.model, self.encode(texts), settings)
 
     def written(self, model: Transformer, src: Tensor, settings: Generation) -> list[str]:
         """What a model makes of src (B, S) by these settings."""

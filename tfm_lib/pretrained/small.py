@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import ByteLevelBPETokenizer, processors
 
 from tfm_lib.errors import CourseError
 
@@ -75,8 +76,6 @@ def write_tokenizer(family: str, folder: Path, texts: Iterable[str], vocab_size:
 
     Raises ValueError where the texts have too few pieces.
     """
-    from tokenizers import ByteLevelBPETokenizer, processors
-
     special, tokenizer = SPECIAL[family], ByteLevelBPETokenizer()
     size = vocab_size - ("<pad>" not in special)
     tokenizer.train_from_iterator(texts, size, min_frequency=0, show_progress=False, special_tokens=special)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
@@ -32,11 +31,8 @@ class Translator(Pretrained):
 
     shortlist: Shortlist
 
-    def generate(self, texts: Sequence[str], **changes: Any) -> list[str]:
-        """The translation of each text, greedily, or by `changes` of the settings, as num_beams=4."""
-        if isinstance(texts, str):
-            raise TypeError(f"texts must be many texts, got one; use [{texts[:20]!r}]")
-        settings, written = replace(self.generation, **changes), list[str]()
+    def _generated(self, texts: Sequence[str], settings: Generation) -> list[str]:
+        written = list[str]()
         for src in map(self.encode, zip(texts)):  # (1, S)
             model, longest = self.shortened(src)
             of_one = replace(settings, max_new_tokens=min(longest, settings.max_new_tokens))
@@ -88,7 +84,6 @@ class Interpreter(Summarizer):
         return self.translator.shortened(src)
 
     def refusal(self, text: str) -> CourseError | None:
-        """What `Translator.refusal` says."""
         return self.translator.refusal(text)
 
     def remarks(self, text: str) -> list[str]:

@@ -1,18 +1,19 @@
 """The whole model under control: press a box, and see what it computes while it reads a story and writes a summary."""
 
-from collections import defaultdict
+from contextlib import ExitStack
+from functools import partial
 
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
+from torch.nn import Module
 
 from tfm_lib.data.batches import shifted
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.model import Transformer
 from tfm_lib.show.control import Live, minus, percent, sentence
 from tfm_lib.show.figure import DIVERGING, INK, MEANING, SEQUENTIAL, Figure, style
-from tfm_lib.show.model_boxes import Box, Columns, boxes, layer_of
-from tfm_lib.show.model_layout import draw_boxes, layout
+from tfm_lib.show.model_boxes import Box, Columns, boxes, draw_boxes, layer_of, layout
 from tfm_lib.show.newsdesk import read_story
 from tfm_lib.show.weights import model_control
 from tfm_lib.writing.copying import CopyingTransformer
@@ -25,19 +26,17 @@ MOST_TOKENS = 24  # of a summary, its end included
 
 def computed(model: Transformer, src: Tensor, tgt: Tensor) -> dict[str, Tensor]:
     """What each box computes of src (1, S) and tgt (1, T), by its name: (S or T, D), (H, T, S) or (T, V)."""
-    seen = defaultdict[str, list[Tensor]](list)
-    hooks = [
-        part.register_forward_hook(lambda _, args, out, name=name: seen[name].append(out[0]))  # type: ignore[misc]
-        for name, part in model.named_modules(remove_duplicate=False)
-    ]
-    try:
-        with torch.inference_mode(), evaluating(model), record_attention(model) as weights:
-            model(src, tgt)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    found = {name: of[0] for name, of in (seen | weights).items()}
-    return {name: of.cpu() for name, of in (found | {"softmax": found["output"].softmax(-1)}).items()}
+    seen: dict[str, Tensor] = {}
+
+    def see(name: str, part: Module, args: object, out: Tensor) -> None:
+        seen[name] = out
+
+    with torch.inference_mode(), evaluating(model), record_attention(model) as weights, ExitStack() as hooks:
+        for name, part in model.named_modules():
+            hooks.enter_context(part.register_forward_hook(partial(see, name)))
+        model(src, tgt)
+    seen |= {"softmax": seen["output"].softmax(-1), **weights}
+    return {name: of[0].cpu() for name, of in seen.items()}
 
 
 @style()

@@ -82,8 +82,7 @@ def control(name: str, data: Mapping[str, Any], figure: "Figure", weights: Weigh
 
 def load_record(name: str) -> dict[str, Any]:
     """What a benchmark has written to the file of that name."""
-    found: dict[str, Any] = json.loads(course_file(name).read_text(encoding="utf-8"))
-    return found
+    return dict(json.loads(course_file(name).read_text(encoding="utf-8")))
 
 
 def sentence(name: str, *values: object) -> str:

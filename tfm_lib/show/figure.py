@@ -67,11 +67,11 @@ class Figure(figure.Figure):
     """
 
     @style()
-    def __init__(self, alt: str, height: float = 3.0, width: float = PAGE_WIDTH) -> None:
+    def __init__(self, alt: str, height: float = 3.0) -> None:
         if not alt.strip():
             raise ValueError("alt is empty; wanted the figure's message in a sentence: what should a reader see in it?")
         layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06, compress=True)
-        size, dpi = (width, height), 1.5 * CSS_PIXELS_PER_INCH
+        size, dpi = (PAGE_WIDTH, height), 1.5 * CSS_PIXELS_PER_INCH
         super().__init__(figsize=size, dpi=dpi, facecolor="white", layout=layout)
         self.alt = " ".join(alt.split())
         self.caption = SENTENCE_END.split(self.alt, maxsplit=1)[0]

@@ -128,13 +128,6 @@ REPLACEMENTS = {
 }
 
 
-def replaced_attentions(model: Transformer, place: str) -> dict[str, MultiHeadAttention]:
-    """The attentions of a place, by name."""
-    stack, kind = PLACES[place]
-    found = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    return {name: module for name, module in found.items() if name.startswith(stack) and name.endswith(kind)}
-
-
 @contextmanager
 def swapped(model: Transformer, place: str, name: str, size: int = 0, seed: int = 0) -> Iterator[None]:
     """Inside the block, the attentions of a place attend in the way of this name; `record_attention` sees its weights.
@@ -145,7 +138,9 @@ def swapped(model: Transformer, place: str, name: str, size: int = 0, seed: int 
     if name not in REPLACEMENTS or place not in REPLACEMENTS[name].places:
         ways = [name for name, replacement in REPLACEMENTS.items() if place in replacement.places]
         raise ValueError(f"no replacement {name!r} at {place!r}; at {', '.join(PLACES)} there are: {', '.join(ways)}")
-    found, weigh = replaced_attentions(model, place).values(), REPLACEMENTS[name].weigh
+    (begin, end), weigh = PLACES[place], REPLACEMENTS[name].weigh
+    named = [(name, module) for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)]
+    found = [attention for name, attention in named if name.startswith(begin) and name.endswith(end)]
 
     def attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, _: Any, *, causal: bool) -> Tensor:
         seen = explicit_mask(query, key, mask, causal)

@@ -12,18 +12,17 @@ from tfm_lib.show.figure import COLORS, INK, MEANING, QUIET, Figure, quoted, sty
 
 WIDTHS = (1, 4, 16, 64, 256, 1024)
 WIDTH = 64  # to begin with
+KEYS = 8
 
 
 @style()
-def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
+def softmax_temperature() -> Live:
     """The softmax of one random query over random keys: turn the temperature, the width, and the division by √d.
 
     Entries are independent with variance 1, as in Vaswani et al. 2017, section 3.2.1; a wider vector begins with the
-    entries of the narrower ones. Raises ValueError for other than 2 to 16 keys.
+    entries of the narrower ones.
     """
-    if not 2 <= num_keys <= 16:
-        raise ValueError(f"num_keys must lie in 2..16, so that the bars can be read, got {num_keys}")
-    vectors = torch.randn(WIDTHS[-1], num_keys + 1, generator=torch.Generator().manual_seed(seed)).T  # (1 + S, Dh)
+    vectors = torch.randn(WIDTHS[-1], 1 + KEYS, generator=torch.Generator().manual_seed(0)).T  # (1 + S, Dh)
     query, keys = vectors[0], vectors[1:]
     products = {width: keys[:, :width] @ query[:width] for width in WIDTHS}
     scores = products[WIDTH] / math.sqrt(WIDTH)  # (S,)
@@ -32,9 +31,9 @@ def softmax_temperature(num_keys: int = 8, seed: int = 0) -> Live:
     top, best = weights.max().item(), int(weights.argmax()) + 1
     most = int((weights.sort(descending=True).values.cumsum(0) < 0.9).sum()) + 1
     scale, gradient = (WIDTH, "1.00", f"divided by √{WIDTH}", minus(low), minus(high)), f"{top * (1 - top):.3f}"
-    figure = Figure(sentence("softmax", *scale, f"{top:.2f}", best, most, num_keys, best, gradient), 2.3)
+    figure = Figure(sentence("softmax", *scale, f"{top:.2f}", best, most, KEYS, best, gradient), 2.3)
     left, right = figure.subplots(1, 2)
-    places = range(1, num_keys + 1)
+    places = range(1, 1 + KEYS)
     left.bar(places, scores.numpy(), color=COLORS[1])
     left.axhline(0, color=QUIET, linewidth=0.8, linestyle="-")
     left.set(title="in: scores of the keys", xlabel="key", xticks=places, ylim=(-6, 6))

@@ -34,16 +34,9 @@ def translator_control() -> Live:
     piece, looks, following = (first["words"][PLACE][name] for name in ("piece", "looks", "next"))
     best = max(range(len(looks)), key=looks.__getitem__)
     names, probs = zip(*following, strict=True)
-    values = (
-        PLACE + 1,
-        piece,
-        percent(probs[0]),
-        names[1],
-        percent(probs[1]),
-        first["source"][best],
-        f"{looks[best]:.2f}",
-    )
-    figure = Figure(sentence("translator", first["translation"], *values))
+    likely = piece, percent(probs[0]), names[1], percent(probs[1])
+    looked = first["source"][best], f"{looks[best]:.2f}"
+    figure = Figure(sentence("translator", first["translation"], PLACE + 1, *likely, *looked))
     shades = [{"facecolor": SHADES(weight)} for weight in looks]
     frames = [CHOSEN if t == PLACE else {} for t in range(len(first["words"]))]
     source = "sentence: shaded by weight", first["source"], shades

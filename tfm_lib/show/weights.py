@@ -12,14 +12,14 @@ from safetensors.torch import save
 
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning.checkpoints import load_checkpoint, save_checkpoint
-from tfm_lib.lessons import PACKAGE
 from tfm_lib.model import Transformer
+from tfm_lib.pretrained.newsroom import COPYING
+from tfm_lib.pretrained.newsroom import SHIPPED as NEWSROOM
 from tfm_lib.show.control import Live, control
 from tfm_lib.show.figure import Figure
 from tfm_lib.writing.copying import CopyingTransformer
 
-SUMMARIZERS = ("newsroom", "newsroom_copying")
-SHIPPED = (*SUMMARIZERS, "pictures", "firefox_en_pt")  # what pages have, too, the last if it was installed
+SHIPPED = (NEWSROOM.stem, COPYING.stem, "pictures", "firefox_en_pt")  # on pages, too; the last if it was installed
 
 # What js/model.js computes. It refuses another model, too, but a reader would find that in the browser's console.
 KIND = {
@@ -34,11 +34,10 @@ def weights_of(model: Transformer, vocabulary: Vocabulary) -> tuple[str, bytes]:
     Raises ValueError for a model or a vocabulary of another kind than those that ship.
     """
     _check(model, vocabulary)
-    for name in SUMMARIZERS:
-        file = PACKAGE / "pretrained" / f"{name}.safetensors"
+    for file in (NEWSROOM, COPYING):
         shipped, state = load_checkpoint(file).model.state_dict(), model.state_dict()
         if state.keys() == shipped.keys() and all(torch.equal(state[key].cpu(), shipped[key]) for key in state):
-            return name, file.read_bytes()
+            return file.stem, file.read_bytes()
     with TemporaryDirectory() as folder:
         path = Path(folder, "own.safetensors")
         save_checkpoint(path, deepcopy(model).half(), vocabulary)
