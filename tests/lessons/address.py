@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 from tests import ROOT
 
@@ -14,9 +13,10 @@ URLS = re.compile(r"^\[project\.urls\]\n(?:.+\n)*\n", re.MULTILINE)
 CITED = re.compile(r"^(?:repository-code|url): .*\n", re.MULTILINE)
 
 
-def repository(pyproject: Path = ROOT / "pyproject.toml") -> str:
+def repository() -> str:
     """The address of the repository, or "" while it has none; ValueError as by `checked`."""
-    return checked(tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["course"]["repository"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return checked(project["tool"]["course"]["repository"])
 
 
 def checked(address: str) -> str:
@@ -69,9 +69,12 @@ def in_citation(text: str, address: str) -> str:
     return CITED.sub("", text).replace("authors:\n", f"{lines}authors:\n", 1)
 
 
-def publish(address: str, folder: Path = ROOT) -> None:
-    """Write the address into these files of a clone; `make stamp` writes the rest. Raises ValueError as `checked`."""
+STAMPED = {"README.md": in_readme, "pyproject.toml": in_pyproject, "CITATION.cff": in_citation}
+
+
+def publish(address: str) -> None:
+    """Write the address into these files; `make stamp` writes the rest. Raises ValueError as `checked`."""
     checked(address)
-    for name, stamped in (("README.md", in_readme), ("pyproject.toml", in_pyproject), ("CITATION.cff", in_citation)):
-        path = folder / name
+    for name, stamped in STAMPED.items():
+        path = ROOT / name
         path.write_text(stamped(path.read_text(encoding="utf-8"), address), encoding="utf-8")

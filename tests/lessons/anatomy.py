@@ -12,11 +12,12 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tests.nbclaims.cells import tags
+from tests.nbclaims.cells import placed, tags
 from tests.pages.links import slug
 
 SECTIONS = (5, 7)  # of a spine, at least and at most
@@ -68,19 +69,9 @@ def sections(book: NotebookNode) -> list[Section]:
 
 
 def spine(book: NotebookNode) -> list[NotebookNode]:
-    """What a first reader reads up to In practice, the exercises or the recap, less `deeper` sections."""
-    cells, level_left_out = [], 0
-    for cell in book.cells:
-        if {"exercises", "exercise"} & set(tags(cell)) or cell.source.startswith((f"## {PRACTICE}", "## Recap")):
-            break
-        heading = re.match(r"(#+) ", cell.source) if cell.cell_type == "markdown" else None
-        if heading and len(heading[1]) <= level_left_out:
-            level_left_out = 0
-        if heading and "deeper" in tags(cell) and not level_left_out:
-            level_left_out = len(heading[1])
-        if not level_left_out:
-            cells.append(cell)
-    return cells
+    """What a first reader reads: all up to In practice, the exercises or the recap."""
+    ends = tuple(f"## {title}" for title in (PRACTICE, "Exercises", "Recap"))
+    return [*takewhile(lambda cell: not cell.source.startswith(ends), book.cells)]
 
 
 def words(cells: list[NotebookNode]) -> int:
@@ -176,11 +167,9 @@ def deeper_findings(book: NotebookNode) -> Iterator[str]:
 
 def width_findings(book: NotebookNode) -> Iterator[str]:
     """Lines that neither a page nor a laptop cuts off."""
-    for place, cell in enumerate(book.cells, start=1):
-        if cell.cell_type != "code":
-            continue
+    for place, cell in placed(book, "code"):
         printed = [output for output in cell.outputs if set(output.get("data", ())) <= {"text/plain"}]
         for kind, text in (("its code", cell.source), ("what it prints", shown(NotebookNode(outputs=printed)))):
             longest = max(text.splitlines(), key=len, default="")
             if len(longest) > COLUMNS:
-                yield f"cell {place}: {kind} has {len(longest)} columns, at most {COLUMNS}: {longest.strip()!r}"
+                yield f"cell {place + 1}: {kind} has {len(longest)} columns, at most {COLUMNS}: {longest.strip()!r}"

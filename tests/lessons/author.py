@@ -8,23 +8,27 @@ python -m tests.lessons.author address [ADDRESS]    writes where the course is p
 """
 
 import argparse
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
+from nbformat import NotebookNode
+
 from tests import ROOT
 from tests.lessons import address, references
 from tests.lessons.execution import LessonFailed, execute, renew
 from tests.lessons.folds import fold, fold_findings
-from tests.lessons.lists import changes as changed_claims
 from tests.lessons.plain import count_lesson
 from tests.lessons.roundings import observed
 from tests.lessons.stamp import stamp
 from tests.nbclaims import environment, lint, values
 from tests.nbclaims.cells import markdown_cells, read, write
-from tests.nbclaims.prose import notes
+from tests.nbclaims.claims import bounds, operands
+from tests.nbclaims.prose import Note, notes
 from tests.pages import links
 
 MEND = {"loose": values.MEND, "number": lint.MEND, "reference": references.MEND}  # said once, at the end of `check`
@@ -86,6 +90,43 @@ def check_all(paths: list[Path]) -> int:
     return total.total()
 
 
+def claims(path: Path) -> Iterator[str]:
+    """What a lesson no longer claims as it did at the last commit, a line each."""
+    name = path.relative_to(ROOT).as_posix()
+    shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    if shown.returncode == 0:  # else the lesson is new, and nothing of it can be lost
+        yield from lost_claims(nbformat.v4.reads(shown.stdout), read(path))
+
+
+def lost_claims(old: NotebookNode, new: NotebookNode) -> Iterator[str]:
+    """The claims of a notebook that are gone, or weaker: with wider bounds, or of a kind that allows more.
+
+    A claim is found again by what it compares.
+    """
+    now = notes(new)
+    for sentence, before in notes(old):
+        was = f"{sentence.text} | {before.label}: {before.content}"
+        same = [note for _, note in now if _compared(note) == _compared(before)]
+        if not same:
+            yield f"lost: {was}"
+        elif all(_weaker(note, before) for note in same):
+            yield f"weaker: {was} | is now {same[0].label}: {same[0].content}"
+
+
+def _compared(note: Note) -> list[str]:
+    """What finds a claim again where its bounds or its sentence changed."""
+    return (sorted(operands(note.content)) if note.kind == "claim" else []) or [note.content]
+
+
+def _weaker(note: Note, before: Note) -> bool:
+    if note.kind == "claim":
+        ends = bounds(note.content).ends
+        for part, (low, high) in bounds(before.content).ends.items():
+            if ends[part][0] < low or ends[part][1] > high:
+                return True
+    return (bool(note.bound), bool(note.seen)) > (bool(before.bound), bool(before.seen))
+
+
 def stamp_all(paths: list[Path], texts: list[Path]) -> None:
     """Writes badge, first code cell and folds into lessons, and the numbers of links into lessons and other texts."""
     published = address.repository()
@@ -133,7 +174,7 @@ def main(arguments: list[str]) -> int | str:
         return 0
     if options.command == "claims":
         for path in paths:
-            for change in list(changed_claims(path)) or ["as it was"]:
+            for change in list(claims(path)) or ["as it was"]:
                 print(path.stem[:2], change)
         return 0
     environment.settle()

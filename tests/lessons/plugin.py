@@ -66,9 +66,7 @@ environment.ROUNDINGS["perturbed"] = environment.PINS | {"PYTHONSTARTUP": str(RO
 
 project.folders = ["tfm_lib"]
 project.rounded = {ON_PAGES}  # the data of controls
-project.stored = (
-    static_form  # of a control the text, perhaps a picture, that a `tfm_lib.show.live.Live` shows beside it
-)
+project.stored = static_form  # of a control the text, perhaps a picture, that `tfm_lib.show.live.Live` shows beside it
 project.how_to_update = "If the new output is right, `make lessons` writes it into the file."
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 from tests import ROOT
-from tests.nbclaims.cells import markdown_cells, where
+from tests.nbclaims.cells import markdown_cells, placed, where
 from tests.nbclaims.prose import sentences
 from tests.pages.links import markdown_of, slug
 
@@ -139,9 +139,7 @@ def bare_references(source: str) -> Iterator[str]:
 def link_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Links whose numbers are not those of today, and sections of the lesson that a text names and that it has not."""
     numbers = {heading.number for heading in headings(cell.source for cell in markdown_cells(book))}
-    for place, cell in enumerate(book.cells):
-        if cell.cell_type != "markdown":
-            continue
+    for place, cell in placed(book, "markdown"):
         yield from (f"{where(place, cell)}: {finding}" for finding in stale_links(cell.source, path))
         for sentence in sentences(cell.source):
             for match in re.finditer(r"\b[Ss]ection (\d+)\b(?!\.\d| of the paper)", sentence.masked):

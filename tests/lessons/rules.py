@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from tests.lessons.address import repository
 from tests.lessons.folds import TITLE
 from tests.lessons.stamp import is_setup, stamp
-from tests.nbclaims.cells import METADATA, code_cells, tags, where
+from tests.nbclaims.cells import METADATA, code_cells, placed, tags, where
 from tests.nbclaims.collector import LOOSE_TAGS
 from tests.nbclaims.numbers import numbers_in
 from tests.nbclaims.prose import sentences
@@ -81,7 +81,7 @@ def setup_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 def execution_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """The lesson was executed from top to bottom before it was committed."""
     counts = [cell.execution_count for cell in code_cells(book)]
-    if missing := [place + 1 for place, cell in _code(book) if not cell.execution_count]:
+    if missing := [place + 1 for place, cell in placed(book, "code") if not cell.execution_count]:
         yield f"cells {missing} were not executed before the commit: `make lessons` executes them"
     elif counts != [*range(1, len(counts) + 1)]:
         yield f"the execution counts are {counts} and not 1, 2, 3, ...: `make lessons` executes from top to bottom"
@@ -89,7 +89,7 @@ def execution_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 
 def output_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """Nan and pictures are meant, no widget is stored, and outputs that are not compared say why."""
-    for place, cell in _code(book):
+    for place, cell in placed(book, "code"):
         here, marks = where(place, cell), set(tags(cell))
         free = marks & LOOSE_TAGS
         if free and not str(cell.metadata.get("reason", "")).strip():
@@ -132,7 +132,7 @@ def source_findings(path: Path, book: NotebookNode) -> Iterator[str]:
 
 def caption_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     """A measured number in the words of a figure is computed from what is drawn: no literal text holds one."""
-    for place, cell in _code(book):
+    for place, cell in placed(book, "code"):
         try:
             tree = ast.parse(cell.source)
         except SyntaxError:
@@ -164,8 +164,3 @@ def _literal(node: ast.AST) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(_literal(part) if isinstance(part, ast.Constant) else "\N{WHITE SQUARE}" for part in node.values)
     return _literal(node.left) + _literal(node.right) if isinstance(node, ast.BinOp) else ""
-
-
-def _code(book: NotebookNode) -> list[tuple[int, NotebookNode]]:
-    """The code cells of a notebook with their places."""
-    return [(place, cell) for place, cell in enumerate(book.cells) if cell.cell_type == "code"]

@@ -28,9 +28,7 @@ def definitions(source: str) -> dict[str, str]:
 def assert_same(lesson: str, module: ModuleType, names: Iterable[str]) -> None:
     """That a lesson, such as "14_before_and_beside", and a module define these alike."""
     book = cells.read(ROOT / f"notebooks/{lesson}.ipynb")
-    shown: dict[str, str] = {}
-    for cell in cells.code_cells(book):
-        shown |= definitions(cell.source)
+    shown = definitions("\n".join(cell.source for cell in cells.code_cells(book)))
     defined = definitions(inspect.getsource(module))
     for name in names:
         assert shown[name] == defined[name], f"{lesson} and {module.__name__}: {name}"

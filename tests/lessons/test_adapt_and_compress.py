@@ -12,14 +12,11 @@ from torch import nn
 from benchmarks import lessons
 from benchmarks.adapt_and_compress import adapting, compressing
 from tests import ROOT
-from tests.nbclaims import cells
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.pretrained import newsroom_model
 
 LESSON = "17_adapt_and_compress"
-BOOK = cells.read(ROOT / f"notebooks/{LESSON}.ipynb")
-TEXT = "\n".join(cell.source for cell in cells.markdown_cells(BOOK))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,8 @@ def test_every_word_of_the_new_stories_is_known_and_the_test_has_names_and_a_phr
 
 
 def test_the_matrix_that_the_text_calls_zero_starts_so_and_the_other_does_not(lesson):
-    [(zero, drawn)] = re.findall(r"\$(\w)\$ is zero and \$(\w)\$ is random", TEXT)
+    text = (ROOT / f"notebooks/{LESSON}.ipynb").read_text(encoding="utf-8")
+    [(zero, drawn)] = re.findall(r"\$(\w)\$ is zero and \$(\w)\$ is random", text)
     layer = lesson["LoRA"](nn.Linear(3, 5), rank=2, alpha=8)
     assert not getattr(layer, zero.lower()).any() and getattr(layer, drawn.lower()).all()
 

@@ -19,7 +19,6 @@ from tests.nbclaims.cells import read
 from tests.pages import links
 
 GITHUB, PAGES = "https://github.com/Ada/course", "https://ada.github.io/course/"
-FILES = ("README.md", "pyproject.toml", "CITATION.cff")
 WHEEL = "tfm_lib-1.0.0-py3-none-any.whl"
 INSTALL = "tfm_lib/commands/install.py"
 
@@ -28,22 +27,21 @@ INSTALL = "tfm_lib/commands/install.py"
 def clone(tmp_path, monkeypatch) -> Path:
     """What an address is written into, as a copy on which the author's commands work."""
     lesson = "notebooks/00_start_here.ipynb"
-    for name in (*FILES, lesson):
+    for name in (*address.STAMPED, lesson):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     monkeypatch.setattr(author, "ROOT", tmp_path)
     monkeypatch.setattr(links, "TEXTS", [tmp_path / "README.md"])
-    monkeypatch.setattr(author.address.publish, "__defaults__", (tmp_path,))
-    monkeypatch.setattr(author.address.repository, "__defaults__", (tmp_path / "pyproject.toml",))
+    monkeypatch.setattr(address, "ROOT", tmp_path)
     return tmp_path
 
 
 def test_one_command_writes_the_address_everywhere_and_takes_it_back(clone):
-    if address.repository(ROOT / "pyproject.toml"):
+    if address.repository():
         author.main(["address", ""])
     before = {path: path.read_text(encoding="utf-8") for path in clone.rglob("*.*") if path.is_file()}
     assert author.main(["address", GITHUB]) == 0
-    readme, project, citation = ((clone / name).read_text(encoding="utf-8") for name in FILES)
+    readme, project, citation = ((clone / name).read_text(encoding="utf-8") for name in address.STAMPED)
     start = readme.partition("## Start\n")[2]
     assert start.startswith("\n[![Open in Codespaces](") and "(https://codespaces.new/Ada/course)\n" in start
     assert f"[read the lessons on the web]({PAGES})" in start
@@ -53,7 +51,9 @@ def test_one_command_writes_the_address_everywhere_and_takes_it_back(clone):
     cited = yaml.safe_load(citation)
     assert (cited["repository-code"], cited["url"]) == (GITHUB, PAGES)
     title, *_, setup = read(clone / "notebooks/00_start_here.ipynb").cells[:2]
-    assert "Ada/course/blob/main/notebooks/00_start_here.ipynb)" in title.source and PAGES in setup.source
+    badge = title.source.split("\n\n")[2]
+    assert badge.startswith("[![Open in Colab](") and "Ada/course/blob/main/notebooks/00_start_here.ipynb)" in badge
+    assert PAGES in setup.source
     after = {path: path.read_text(encoding="utf-8") for path in before}
     assert all(after[path] != text for path, text in before.items())
     author.main(["address", GITHUB])
@@ -66,15 +66,15 @@ def test_one_command_writes_the_address_everywhere_and_takes_it_back(clone):
     "wrong", ["github.com/a/b", "https://github.com/a", "https://github.com/a/b.git", "https://x.org/a/b"]
 )
 def test_an_address_of_another_form_is_refused_and_nothing_is_written(clone, wrong):
-    before = {name: (clone / name).read_bytes() for name in FILES}
+    before = {name: (clone / name).read_bytes() for name in address.STAMPED}
     assert "OWNER/NAME" in author.main(["address", wrong])
-    assert before == {name: (clone / name).read_bytes() for name in FILES}
+    assert before == {name: (clone / name).read_bytes() for name in address.STAMPED}
 
 
 def test_what_is_stamped_is_that_of_pyproject():
-    for name, stamped in zip(FILES, (address.in_readme, address.in_pyproject, address.in_citation), strict=True):
+    for name, stamped in address.STAMPED.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert stamped(text, address.repository(ROOT / "pyproject.toml")) == text, "run `make address`"
+        assert stamped(text, address.repository()) == text, "run `make address`"
 
 
 # ---- the first cell
@@ -85,6 +85,7 @@ class Place:
 
     def __init__(self) -> None:
         self.ran: list[tuple[list, str]] = []
+        self.result = subprocess.CompletedProcess([], 0, "Installed.\n", "")
 
     def put(self, file: str, complete: bool = True) -> Path:
         """A wheel; if it is not whole, one whose upload still goes on."""
@@ -111,7 +112,7 @@ def place(tmp_path, monkeypatch) -> Place:
 
     def run(command, input="", **_):
         here.ran.append((command, input))
-        return subprocess.CompletedProcess(command, 0, "Installed.\n", "")
+        return here.result
 
     known = [None]  # before the installation, and after it
     monkeypatch.setattr("importlib.util.find_spec", lambda name: known.pop() if known else name)
@@ -193,9 +194,7 @@ def test_with_an_address_the_repository_stands_for_the_wheel(place, monkeypatch)
     assert installation[-1] == Path(WHEEL)
 
 
-def test_what_pip_complains_of_is_shown_alone(place, monkeypatch):
+def test_what_pip_complains_of_is_shown_alone(place):
     place.put(WHEEL)
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "", "No space left\n")
-    )
+    place.result = subprocess.CompletedProcess([], 1, "", "No space left\n")
     assert place.run() == "No space left\n"

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from tests import ROOT
-from tests.lessons import author, execution, lists, roundings
+from tests.lessons import author, execution, roundings
 from tests.nbclaims import environment
 from tests.nbclaims.cells import code, code_cells, markdown, notebook, printed, read, write
 
@@ -148,5 +148,5 @@ def test_a_rounding_reaches_the_kernel_and_what_it_changes_is_named(tmp_path, mo
     ],
 )
 def test_claims_that_are_lost_or_weaker_are_named(before, after, lines):
-    found = list(lists.differences(notebook(markdown(before)), notebook(markdown(after))))
+    found = list(author.lost_claims(notebook(markdown(before)), notebook(markdown(after))))
     assert len(found) == len(lines) and all(map(str.startswith, found, lines)), found

@@ -69,17 +69,10 @@ def attention_with_masks(listing: Names) -> None:
         torch.testing.assert_close(
             layer(text, other, other, shown, is_causal=causal), attention(q, k, v, shown, causal=causal)
         )
-    torch.testing.assert_close(layer(text, other, other, mask), fused(q, k, v, mask))
-    q, k, v = layer.q_proj(text), layer.k_proj(text), layer.v_proj(text)
-    torch.testing.assert_close(layer(text, text, text, is_causal=True), fused(q, k, v, is_causal=True))
 
-    nothing = listing["attention_matrix"](q, k, torch.zeros(3, 3, dtype=torch.bool))
+    nothing = listing["attention_matrix"](q, k, torch.zeros(3, 7, dtype=torch.bool))
     nothing.sum().backward()
     assert not nothing.any() and layer.q_proj.weight.grad.isfinite().all()
-    with pytest.raises(TypeError, match=r"use mask\.bool"):
-        listing["attention_matrix"](q, k, torch.ones(3, 3))
-    with pytest.raises(ValueError, match="queries are 6 wide and keys 8"):
-        listing["attention_matrix"](q, v)
 
 
 def with_weights_of(theirs: torch.nn.Module) -> MultiHeadAttention:
@@ -104,16 +97,12 @@ def heads(listing: Names) -> None:
     mixed = fused(q, k, v, is_causal=True, enable_gqa=True)
     expected = shared.o_proj(mixed.transpose(1, 2).flatten(2))
     torch.testing.assert_close(shared(text, text, text, mask), expected)
-    with pytest.raises(ValueError, match="num_kv_heads=4 must divide num_heads"):
-        listing["GroupedQueryAttention"](24, 6, num_kv_heads=4)
 
 
 def positions(listing: Names) -> None:
     text, tables = torch.randn(2, 5, 24), (listing["PositionalEncoding"](24, 9), SinusoidalPositions(24, 9))
     torch.testing.assert_close(tables[0](text, past=4), tables[1](text, past=4))
     assert not tables[0].state_dict()
-    with pytest.raises(ValueError, match="max_length is 9, but x needs 10"):
-        tables[0](text, past=5)
 
     scaling = {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}
     config = LlamaConfig(hidden_size=64, num_attention_heads=4, rope_parameters=scaling)
@@ -148,10 +137,6 @@ def blocks(listing: Names) -> None:
         plain = EncoderLayer(24, 6, 48, **options)
         plain.load_state_dict({k: v for k, v in ours.state_dict().items() if "cross" not in k})
         torch.testing.assert_close(encoder(x, mask), plain(x, mask))
-    with pytest.raises(ValueError, match="pass memory if, and only if, cross_attention=True"):
-        encoder(x, mask, memory)
-    with pytest.raises(ValueError, match="activation must be in"):
-        listing["MLP"](24, 48, "silu")
 
     llama = listing["Block"](24, 6, 48, norm=torch.nn.RMSNorm, activation="swiglu", bias=False)
     config = LlamaConfig(hidden_size=24, intermediate_size=48, num_attention_heads=6)
@@ -231,12 +216,7 @@ def masks(listing: Names) -> None:
     x = torch.randn(2, 3, 4, 8, requires_grad=True)
     result = listing["masked_attention"](x, x, x, mask)
     torch.testing.assert_close(result, attention(x, x, x, mask))
-    torch.testing.assert_close(result, fused(x, x, x, mask))
     assert not result[1, :, :2].any() and torch.autograd.grad(result.sum(), x)[0].isfinite().all()
-    with pytest.raises(ValueError, match="boolean with four axes"):
-        listing["masked_attention"](x, x, x, mask[:, 0])
-    with pytest.raises(ValueError, match="3 queries need as many keys"):
-        listing["hide_future"](3, 2)
 
     def leaks(shown: torch.Tensor) -> list[tuple[int, int]]:
         return listing["find_leaks"](lambda y: attention(y[:, None], y[:, None], y[:, None], shown)[:, 0], x[:, 0])
@@ -258,8 +238,6 @@ def decoding(listing: Names) -> None:
     theirs, ours = (torch.Generator().manual_seed(0) for _ in range(2))
     drawn = generate(next_logits, start[:1], 16, **ids, do_sample=True, generator=theirs, **dice)
     assert torch.equal(drawn, sample(model, src, 16, generator=ours, **dice))
-    with pytest.raises(ValueError, match="top_k need do_sample=True"):
-        generate(next_logits, start, 16, **ids, top_k=9)
     for alpha, stopping in ((0.0, False), (1.0, False), (1.0, True)):
         settings: Names = {"num_beams": 3, "length_penalty": alpha, "early_stopping": stopping}
         expected = beam_hypotheses(model, src, 16, **settings)
@@ -285,8 +263,6 @@ def kv_cache(listing: Names) -> None:
     buffer = KeyValueCache(9)
     buffer.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
     torch.testing.assert_close((cache.key, cache.value), buffer.all())
-    with pytest.raises(ValueError, match="room for 9 tokens, got 10"):
-        theirs(text[:, :1], cache)
 
 
 def data_parallel(listing: Names) -> None:
@@ -344,8 +320,6 @@ def part_by_part(listing: Names) -> None:
         assert first(a, {**b, parts[1]: wrong}) == parts[1]
     with pytest.raises(RuntimeError, match="did not run"):
         listing["recorded"](ours, ["encoder.layers"], ids, ids)
-    with pytest.raises(ValueError, match="ours has 4 parts and theirs 0"):
-        first(a, {})
     assert not any(module._forward_hooks for module in ours.modules())
 
 
@@ -369,8 +343,6 @@ def llama(listing: Names) -> None:
         changed[:, 4] = (changed[:, 4] + 1) % 50
         moved = (ours(ids, start) - ours(changed, start)).abs().amax(-1) > 1e-4
     assert moved.tolist() == [[True] * 9, [False] * 4 + [True] * 5]  # in the prefix of text 0 only
-    with pytest.raises(ValueError, match="num_kv_heads=3 must divide num_heads"):
-        listing["CausalLM"](50, 32, 4, 3, 88, 1)
 
 
 @torch.no_grad()
@@ -401,12 +373,6 @@ def lora(listing: Names) -> None:
     assert torch.equal(again(ids, ids), ours(ids, ids)) and (changed - before).abs().max() > 0.1
     listing["enable_lora"](again, False)
     assert torch.equal(again(ids, ids), before)
-    with pytest.raises(ValueError, match="only one of model and file has"):
-        listing["load_lora"](again, {f"model.{name}": value for name, value in state.items()})
-    with pytest.raises(ValueError, match="no linear layer is called"):
-        listing["add_lora"](deepcopy(base), ["q_proj", "value_proj"])
-    with pytest.raises(ValueError, match="rank=17 must be from 1 to 16"):
-        listing["add_lora"](deepcopy(base), targets, rank=17)
     listing["merge_lora"](ours)
     torch.testing.assert_close(ours(ids, ids), changed)
     assert ours.state_dict().keys() == base.state_dict().keys()
@@ -433,8 +399,6 @@ def pictures(listing: Names) -> None:
     for rows, columns in ((4, 4), (6, 6), (8, 5)):
         expected = embeddings.interpolate_pos_encoding(torch.zeros(1, 1 + rows * columns, 64), 6 * rows, 6 * columns)
         torch.testing.assert_close(theirs.positions_for(rows, columns), expected)
-    with pytest.raises(ValueError, match="pictures of 24 by 25, but patches of 6"):
-        theirs(torch.rand(1, 3, 24, 25))
 
     texts, scale = torch.randn(3, 8), torch.tensor(5.0)
     expected = pictures_and_text.contrast.reference(texts + 1, texts, 5.0)
@@ -510,8 +474,6 @@ def sliding_window(listing: Names) -> None:
         parts = [theirs(new, cache) for new in text.split([9, 1, 7, 1, 2], dim=1)]
     torch.testing.assert_close(torch.cat(parts, dim=1), full)
     assert cache.key_at.tolist() == [0, 1, 17, 18, 19]
-    with pytest.raises(ValueError, match="window=0"):
-        listing["SlidingWindowAttention"](24, 6, window=0)
 
 
 def evaluation(listing: Names) -> None:
@@ -540,8 +502,6 @@ def evaluation(listing: Names) -> None:
     few, small = torch.tensor([0.0] * 9 + [1.0]), [0.0] * 10  # groups of different sizes: means of pairs, not of groups
     drawn = interval(small, few.tolist(), groups=["x"] * 9 + ["y"])
     assert drawn == pytest.approx((0.1, 0.0, 1.0))
-    with pytest.raises(ValueError, match="1 and 2 scores, 1 groups"):
-        interval([1.0], [1.0, 2.0])
     training = ["a b c", "d e f g", "a b x"]
     assert listing["nearest"]("G, e d", training) == (1, 3 / 4) and listing["nearest"]("a b c", training) == (0, 1)
 
@@ -580,3 +540,35 @@ def test_a_listing_needs_torch_only_and_computes_what_the_package_does(name):
     assert {module.partition(".")[0] for module in imported} - sys.stdlib_module_names == {"torch"}
     torch.manual_seed(0)
     COMPARISONS[name](run(LISTINGS[name]))
+
+
+LAYERS = "nn.ModuleDict({'query': nn.Linear(16, 16), 'value': nn.Linear(16, 16)})"
+
+
+@pytest.mark.parametrize(
+    ("lesson", "call", "message"),
+    [
+        ("01", "attention_matrix(torch.ones(3, 6), torch.ones(3, 6), torch.ones(3, 3))", r"use mask\.bool"),
+        ("01", "attention_matrix(torch.ones(3, 6), torch.ones(3, 8))", "queries are 6 wide and keys 8"),
+        ("02", "masked_attention(*torch.ones(3, 2, 3, 4, 8), torch.ones(2, 4, 4).bool())", "boolean with four axes"),
+        ("02", "hide_future(3, 2)", "3 queries need as many keys"),
+        ("03", "GroupedQueryAttention(24, 6, num_kv_heads=4)", "num_kv_heads=4 must divide num_heads"),
+        ("04", "PositionalEncoding(24, 9)(torch.ones(2, 5, 24), past=5)", "max_length is 9, but x needs 10"),
+        ("05", "Block(24, 6, 48)(*torch.ones(3, 1, 5, 24))", "pass memory if, and only if, cross_attention=True"),
+        ("05", "MLP(24, 48, 'silu')", "activation must be in"),
+        ("08", "generate(None, torch.ones(1, 1), 16, eos_id=2, top_k=9)", "top_k need do_sample=True"),
+        ("09", "CachedSelfAttention(24, 6)(torch.ones(1, 10, 24), KVCache(9))", "room for 9 tokens, got 10"),
+        ("11", "paired_bootstrap([1.0], [1.0, 2.0])", "1 and 2 scores, 1 groups"),
+        ("12", "first_difference({'x': torch.ones(1)}, {})", "ours has 1 parts and theirs 0"),
+        ("15", "SlidingWindowAttention(24, 6, window=0)", "window=0"),
+        ("16", "CausalLM(50, 32, 4, 3, 88, 1)", "num_kv_heads=3 must divide num_heads"),
+        ("17", f"add_lora({LAYERS}, ['query', 'key'])", "no linear layer is called"),
+        ("17", f"add_lora({LAYERS}, ['query'], rank=17)", "rank=17 must be from 1 to 16"),
+        ("17", f"load_lora({LAYERS}, {{'model.query.lora_a': torch.ones(3, 16)}})", "only one of model and file has"),
+        ("18", "ViTEncoder(24, 6, 64, 1, 4, 128)(torch.ones(1, 3, 24, 25))", "pictures of 24 by 25, but patches of 6"),
+    ],
+)
+def test_a_listing_refuses_in_words_what_it_cannot_compute(lesson, call, message):
+    [source] = [source for name, source in LISTINGS.items() if name.startswith(lesson)]
+    with pytest.raises((TypeError, ValueError), match=message):
+        eval(call, run(source))

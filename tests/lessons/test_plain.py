@@ -61,23 +61,23 @@ def test_of_a_question_only_its_explanations_are_prose():
     assert sorted(plain.count_lesson(book).read) == ["It is so.", "Look.", "Not this."]
 
 
+WHAT = "What protects the future is the mask, because it hides each key that comes after the query."
+
+
 @pytest.mark.parametrize(
-    ("texts", "finding"),
+    ("texts", "findings"),
     [
-        (["Nobody knows which one it is, and so all have to try each of the three in turn."] * 3, "whoever, somebody"),
-        (["It is one of the short sentences."], "7.0 words in the mean; wanted 14 to 19"),
-        ([FILLER] * 18 + ["and ".join(["one word "] * 13) + "x."], "1 of its 19 sentences have more than 35 words"),
+        (["Nobody knows which one it is, and so all have to try each of the three in turn."] * 3, ["whoever,"]),
+        (["It is one of the short sentences."], ["7.0 words in the mean; wanted 14 to 19"]),
+        ([FILLER] * 18 + ["and ".join(["one word "] * 13) + "x."], ["1 of its 19 sentences have more than 35 words"]),
+        ([WHAT] * 2, []),  # a habit has room in a short text
+        ([WHAT] * 3, ["begins with What"]),
+        ([WHAT] * 3 + [FILLER] * 800, []),  # and a rate in a long one
     ],
 )
-def test_too_much_is_a_finding(texts, finding):
-    assert [finding in found for found in plain.findings(plain.count(texts))] == [True]
-
-
-def test_a_habit_has_room_in_a_short_text_and_a_rate_in_a_long_one():
-    short = "What protects the future is the mask, because it hides each key that comes after the query."
-    assert not [*plain.findings(plain.count([short] * 2))]
-    assert [*plain.findings(plain.count([short] * 3))]
-    assert not [*plain.findings(plain.count([short] * 3 + [FILLER] * 800))]
+def test_too_much_is_a_finding(texts, findings):
+    found = [*plain.findings(plain.count(texts))]
+    assert len(found) == len(findings) and all(part in finding for part, finding in zip(findings, found, strict=True))
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/index.md"])

@@ -163,27 +163,6 @@ def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below
     assert "It is solved.\nIts claim `my_crowd is not ...` is false" in failed["claims 3"]
 
 
-# ---- stamp
-
-GITHUB = "https://github.com/ada/course"
-
-
-def test_stamp_writes_badge_and_cell_once_and_takes_them_back():
-    plain = good_lesson()
-    stamp.stamp(plain, PATH.name, "")
-    book = deepcopy(plain)
-    stamp.stamp(book, PATH.name, GITHUB)
-    badge = book.cells[0].source.split("\n\n")[2]
-    assert badge.startswith("[![Open in Colab](")
-    assert badge.endswith("](https://colab.research.google.com/github/ada/course/blob/main/notebooks/lesson.ipynb)")
-    assert f'"git+{GITHUB}"' in book.cells[1].source and "git+" not in plain.cells[1].source
-    again = deepcopy(book)
-    stamp.stamp(again, PATH.name, GITHUB)
-    assert again == book
-    stamp.stamp(again, PATH.name, "")
-    assert again == plain
-
-
 # ---- folds
 
 

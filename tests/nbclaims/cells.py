@@ -71,6 +71,11 @@ def markdown_cells(book: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in book.cells if cell.cell_type == "markdown"]
 
 
+def placed(book: NotebookNode, kind: str) -> list[tuple[int, NotebookNode]]:
+    """The cells of a kind ("code", "markdown") with their places among all cells."""
+    return [(place, cell) for place, cell in enumerate(book.cells) if cell.cell_type == kind]
+
+
 def tags(cell: NotebookNode) -> list[str]:
     """The tags of a cell."""
     return cell.metadata.get("tags", [])

@@ -35,7 +35,7 @@ ARITHMETIC |= {"abs": abs, "round": round, "sum": sum, "range": range}
 MAX_RELATIVE_WIDTH = 2.0  # bounds further apart than twice the number say little about it
 
 
-class ClaimError(ValueError):
+class ClaimError(Exception):
     """A claim that breaks a rule; the message says which, and what to write instead."""
 
 
@@ -76,8 +76,6 @@ def check_arithmetic(expression: str) -> None:
         if any(isinstance(node, ast.Attribute | ast.Lambda) for node in ast.walk(tree)) or names - ARITHMETIC.keys():
             raise ClaimError("is no arithmetic: it holds names that are not functions of math; make it a claim")
         holds = work_out(expression)
-    except ClaimError:
-        raise
     except (SyntaxError, ArithmeticError, TypeError, ValueError) as error:
         raise ClaimError(f"cannot be worked out ({error})") from None
     if holds is not True:

@@ -17,15 +17,11 @@ from .lint import lint
 from .outputs import difference
 from .project import project
 from .prose import Sentence, sentences
-from .values import Answer, CodeFailed, ask, findings, with_neighbors
+from .values import Answer, ProofError, ask, findings, with_neighbors
 
 KIND = "nbclaims"  # the name under which items tell the summary what they are
 LOOSE_TAGS = {"nbval-ignore-output", "pixels-vary"}  # of cells whose outputs may differ, or only their pictures
 OUTPUTS_DIFFER = "Cell outputs differ"  # nbval's words
-
-
-class ProofError(Exception):
-    """What is wrong with a notebook, in words for its author."""
 
 
 class NotebookFile(IPyNbFile):
@@ -73,8 +69,6 @@ class NotebookFile(IPyNbFile):
         kernel, seconds = self.need_kernel(), self.config.option.nbval_cell_timeout
         try:
             return ask(kernel.kc, expressions, seconds, code)
-        except CodeFailed as error:
-            raise ProofError(str(error)) from None
         except Empty:
             kernel.interrupt()
             raise ProofError(f"`{'`, `'.join(expressions)}` took longer than {seconds} s") from None
@@ -166,5 +160,4 @@ class Cell(IPyNbCell):
             report.append(project.how_to_update)
         return "\n".join(report)
 
-    def reportinfo(self):
-        return self.path, None, f"{self.path.name}: {self.name}"
+    reportinfo = NotebookItem.reportinfo

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from .cells import placed
 from .claims import Bounds, ClaimError, bounds, check_arithmetic, check_claim
 from .numbers import Number
 from .order import order_findings
@@ -37,10 +38,9 @@ def lint(path: Path, book: NotebookNode) -> Iterator[Finding]:
     """Everything that is wrong with a notebook, by the rules of this file and of the project."""
     for name, of_book in ({"bounds": bound_findings} | project.book_rules).items():
         yield from (Finding(name, message) for message in of_book(path, book))
-    for place, cell in enumerate(book.cells):
-        if cell.cell_type == "markdown":
-            for name, of_prose in (PROSE | project.prose_rules).items():
-                yield from (Finding(name, message, place) for message in of_prose(cell.source))
+    for place, cell in placed(book, "markdown"):
+        for name, of_prose in (PROSE | project.prose_rules).items():
+            yield from (Finding(name, message, place) for message in of_prose(cell.source))
 
 
 def bound_findings(path: Path, book: NotebookNode) -> Iterator[str]:

@@ -39,24 +39,20 @@ BIG = "|".join(LARGE)
 PART = "|".join(PARTS)
 
 SHARE = re.compile(
-    rf"(?P<n>{COUNT})(?:[ ](?:out[ ])?of[ ](?:the[ ])?(?P<m>{COUNT})"
-    rf"|[ ]\w+[ ](?:out[ ])?of[ ](?:a[ ])?(?P<round>ten|hundred|10|20|100|1000)\b)(?![- ]?(?:{PART})|[ ](?:{BIG}))",
-    re.IGNORECASE,
+    rf"(?i)(?P<n>{COUNT})(?:[ ](?:out[ ])?of[ ](?:the[ ])?(?P<m>{COUNT})"
+    rf"|[ ]\w+[ ](?:out[ ])?of[ ](?:a[ ])?(?P<round>ten|hundred|10|20|100|1000)\b)(?![- ]?(?:{PART})|[ ](?:{BIG}))"
 )
 MULTIPLE = re.compile(
-    rf"\b(?:(?P<twice>twice)(?=\x01*[ ](?:as|the(?![ ]same)|that|what|its|their|of)\b)|(?P<thrice>thrice)|"
+    rf"(?i)\b(?:(?P<twice>twice)(?=\x01*[ ](?:as|the(?![ ]same)|that|what|its|their|of)\b)|(?P<thrice>thrice)|"
     r"(?P<double>doubl(?:e|es|ed|ing))\b"
-    rf"|(?P<count>(?:an?[ ]|{SMALL}[ ]|(?<!\d[ ]))(?:{BIG})(?:[ ](?:{BIG}))?|{SMALL})(?:[ ]times\b|-?fold\b))",
-    re.IGNORECASE,
+    rf"|(?P<count>(?:an?[ ]|{SMALL}[ ]|(?<!\d[ ]))(?:{BIG})(?:[ ](?:{BIG}))?|{SMALL})(?:[ ]times\b|-?fold\b))"
 )
 FRACTION = re.compile(
-    rf"\b(?:(?P<half>half|halved)\b|(?P<count>an?|one|{SMALL})[ ](?:(?P<ten>hundred|ten)-)?(?P<part>{PART})s?\b"
-    r"(?=\x01*[ ](?:of|as|less|more|fewer|to|for|million)\b|[\s\x01]*(?:[.,;:)]|\Z)))",
-    re.IGNORECASE,
+    rf"(?i)\b(?:(?P<half>half|halved)\b|(?P<count>an?|one|{SMALL})[ ](?:(?P<ten>hundred|ten)-)?(?P<part>{PART})s?\b"
+    r"(?=\x01*[ ](?:of|as|less|more|fewer|to|for|million)\b|[\s\x01]*(?:[.,;:)]|\Z)))"
 )
 IN_WORDS = re.compile(
-    rf"\b(?:(?:an?|half[ ]an?|a[ ]quarter(?:[ ]of[ ]an?)?|{SMALL})[ ])?(?:{BIG})(?:[ ](?:{BIG}))?\b(?!-)",
-    re.IGNORECASE,
+    rf"(?i)\b(?:(?:an?|half[ ]an?|a[ ]quarter(?:[ ]of[ ]an?)?|{SMALL})[ ])?(?:{BIG})(?:[ ](?:{BIG}))?\b(?!-)"
 )
 COUNTED = re.compile(rf"(?P<n>{COUNT})[ ](?:\w+[ ])?(?:lines|cells|versions|names|questions)\b", re.IGNORECASE)
 IN_DIGITS = re.compile(
@@ -65,18 +61,15 @@ IN_DIGITS = re.compile(
 PLAIN = re.compile(rf"\b{SMALL}\b(?!-)", re.IGNORECASE)
 
 ABOUT = re.compile(
-    r"\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)"
-    r"(?: to)?(?: an?| the| one)?[\s$`*_(]*\Z",
-    re.IGNORECASE,
+    r"(?i)\b(?:about|near|nearly|almost|roughly|around|approximately|close to|practically)"
+    r"(?: to)?(?: an?| the| one)?[\s$`*_(]*\Z"
 )
 UP = re.compile(
-    r"(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?[\s$`*_(]*\Z",
-    re.I,
+    r"(?i)(?<!no )(?<!not )(?<!never )\b(?:more than|above|over|at least|larger than|beyond)(?: an?| the)?[\s$`*_(]*\Z"
 )
 DOWN = re.compile(
-    r"(?:\b(?:less than|fewer than|below|under|at most|up to|smaller than|not even)|\b(?:no|not|never) more than)"
-    r"(?: an?| the)?[\s$`*_(]*\Z",
-    re.IGNORECASE,
+    r"(?i)(?:\b(?:less than|fewer than|below|under|at most|up to|smaller than|not even)|\b(?:no|not|never) more than)"
+    r"(?: an?| the)?[\s$`*_(]*\Z"
 )
 CLOSE = 0.05  # what "about" allows
 IN_A_WORD = 0.02  # what a word without decimals allows: half, twice, a thousand, 3 times

@@ -11,8 +11,6 @@ from . import environment
 from .collector import KIND, NotebookFile
 from .project import project
 
-LOCKED = ": this is the locked environment"
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
@@ -46,13 +44,14 @@ class Summary:
     def pytest_terminal_summary(self, terminalreporter) -> None:
         if not (cells := self.kinds["strict cell"] + self.kinds["loose cell"]):
             return
-        bounds, reasons = self.kinds["bound"], environment.why_not_compared()
+        bounds = self.kinds["bound"]
+        compared = "compared: this is the locked environment" if project.lock else "compared"
+        if reasons := environment.why_not_compared():
+            compared = f"not compared: {'; '.join(reasons)}"
         terminalreporter.write_line(
             f"notebooks: {len(self.notebooks)}, cells: {cells} ({self.kinds['strict cell'] / cells:.0%} strict), "
             f"claims: {self.kinds['claim'] + bounds}, of them {bounds} bound{'s' * (bounds != 1)}, "
-            f"seconds: {self.seconds:.0f}; outputs "
-            + (f"not compared: {'; '.join(reasons)}" if reasons else "compared" + LOCKED * bool(project.lock))
-            + f"; rounding: {os.environ[project.rounding_variable]}"
+            f"seconds: {self.seconds:.0f}; outputs {compared}; rounding: {os.environ[project.rounding_variable]}"
         )
 
 

@@ -1,14 +1,6 @@
 """What a project adds to nbclaims: rules of its own, and what decides its outputs.
 
-A module that pytest loads after it, `-p nbclaims -p my_rules`, changes the one object of this file:
-
-    from nbclaims.project import project
-
-    def title(path, book):
-        if not book.cells[0].source.startswith("# "):
-            yield "its first line is no title"
-
-    project.book_rules["title"] = title
+A module that pytest loads after it, `-p nbclaims -p my_rules`, changes the one object of this file, as in README.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -11,9 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from textwrap import indent
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbformat import NotebookNode
 
@@ -33,8 +32,7 @@ MEND = (
 )
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a kernel says of an expression: a text, or why there is none."""
 
     text: str | None
@@ -44,21 +42,21 @@ class Answer:
 Evaluate = Callable[[list[str]], list[Answer]]
 
 
-class CodeFailed(Exception):
-    """Code that an answer needs, and that did not run."""
+class ProofError(Exception):
+    """What is wrong with a notebook, in words for its author."""
 
 
 def ask(client: Any, expressions: list[str], timeout: float, code: str = "") -> list[Answer]:
     """What the kernel of a jupyter client says of expressions after `code` ran; they bind no name and leave no trace.
 
-    Raises CodeFailed if the code fails, and `queue.Empty` after so many seconds.
+    Raises ProofError if the code fails, and `queue.Empty` after so many seconds.
     """
     wanted = {str(place): expression for place, expression in enumerate(expressions)}
     message = client.execute(code, silent=True, store_history=False, user_expressions=wanted)
     while (reply := client.get_shell_msg(timeout=timeout))["parent_header"].get("msg_id") != message:
         pass
     if (content := reply["content"])["status"] != "ok":
-        raise CodeFailed(f"{content['ename']}: {content['evalue']}, from\n{indent(code, '    ')}")
+        raise ProofError(f"{content['ename']}: {content['evalue']}, from\n{indent(code, '    ')}")
     return [
         Answer(r["data"]["text/plain"]) if r["status"] == "ok" else Answer(None, f"{r['ename']}: {r['evalue']}")
         for r in map(content["user_expressions"].get, wanted)
@@ -78,8 +76,7 @@ def with_neighbors(evaluate: Evaluate, book: NotebookNode, place: int) -> Evalua
     return lambda expressions: evaluate([with_cells(expression) for expression in expressions])
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One compared expression; `held` if constants hold it, `exact` if it is one by ==."""
 
     source: str
@@ -98,9 +95,8 @@ def _walk(node: ast.AST, loops: list[ast.comprehension]) -> Iterator[Reading]:
     if isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
         yield from _walk(node.elt, [*loops, *node.generators])
     elif isinstance(node, ast.Compare):
-        for reading in _compared(node):
-            loop = ast.unparse(ast.ListComp(parsed(reading.source), loops)) if loops else reading.source
-            yield Reading(loop, reading.held, reading.exact)
+        for source, held, exact in _compared(node):
+            yield Reading(ast.unparse(ast.ListComp(parsed(source), loops)) if loops else source, held, exact)
     elif called(node) in ("allclose", "isclose", "equal") and len(node.args) >= 2:
         left, right = node.args[:2]
         yield from (Reading(ast.unparse(a), True, True) for a, b in ((left, right), (right, left)) if _filled(b))

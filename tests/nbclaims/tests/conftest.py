@@ -1,7 +1,6 @@
 """nbclaims as it is where no project adds anything."""
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
 from nbformat import NotebookNode
@@ -16,9 +15,8 @@ TORN_DOWN: list[NotebookFile] = []  # a kernel that is collected as garbage warn
 @pytest.fixture(autouse=True)
 def bare_project(monkeypatch):
     """The defaults of a project, whatever the one that this copy belongs to has set."""
-    defaults = Project()
-    for field in fields(Project):
-        monkeypatch.setattr(project, field.name, getattr(defaults, field.name))
+    for name, default in vars(Project()).items():
+        monkeypatch.setattr(project, name, default)
 
 
 @pytest.fixture
