@@ -1,13 +1,4 @@
-"""The form of a lesson: a spine that a first reader walks in one evening, and behind it a second reading.
-
-# 03 · Several heads        the title, what one can do afterwards, the card: minutes, and what one needs
-## 1 … to ## 6 …            the spine: 5 to 7 sections
-## In practice              what one calls it at work, and a listing: beyond the limits of the spine
-## Exercises, ## Recap, ## Questions, ## Where to go next
-## Second reading           a list of links to
-## Deeper: what it costs    sections, each linked both ways with what it deepens, with the exercises that need it
-## Questions of the second reading
-"""
+"""The form of a lesson, as CONTRIBUTING draws it: a spine for one evening, and behind it a second reading."""
 
 import math
 import re

@@ -56,34 +56,30 @@ def lessons(paths: list[Path]) -> int:
     return failed
 
 
-def check(path: Path) -> Iterator[tuple[str, str, str]]:
-    """All that has to be mended in a lesson, executed once: the cell's id, a kind, and what is wrong.
+def check(path: Path, book: NotebookNode) -> Iterator[lint.Finding]:
+    """All that has to be mended in a lesson, executed once.
 
-    Of the kind "bound" are the bounds that it states, with their values: they are to be looked at.
+    Of the rule "bound" are the bounds that it states, with their values: they are to be looked at.
     """
-    book = read(path)
-    for rule, message, place in lint.lint(path, book):
-        yield "" if place is None else book.cells[place].id, rule, message
-    yield from (("", "link", f"{link} leads nowhere") for link in links.broken(path))
-
+    yield from lint.lint(path, book)
+    yield from (lint.Finding("link", f"{link} leads nowhere") for link in links.broken(path))
     outcome = observed(path)
-    for place, kind, message in [*outcome.faults, *outcome.bounds]:
-        yield "" if place is None else book.cells[place].id, kind, message
+    yield from (*outcome.faults, *outcome.bounds)
 
 
 def check_all(paths: list[Path]) -> int:
     """Prints what has to be mended in lessons, and how much of each kind; returns how many findings there are."""
     total: Counter[str] = Counter()
     for path in paths:
-        counts: Counter[str] = Counter()
-        for cell, kind, finding in check(path):
+        book, counts = read(path), Counter()
+        for kind, finding, place in check(path, book):
             counts[kind] += kind != "bound"
             short = finding.removesuffix(MEND.get(kind, "")).replace("\n", "\n    ")
-            print(f"{path.stem[:2]} {cell or '-'} {kind}: {short}")
-        bounds = [bool(note.bound) for _, note in notes(read(path)) if note.kind == "claim"]
+            print(f"{path.stem[:2]} {'-' if place is None else book.cells[place].id} {kind}: {short}")
+        bounds = [bool(note.bound) for _, note in notes(book) if note.kind == "claim"]
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count) or "nothing to mend"
         print(f"{path.name}: {kinds}; claims: {len(bounds)}, of them {sum(bounds)} bounds")
-        print(f"{path.stem[:2]} plain English: {count_lesson(read(path))}", flush=True)
+        print(f"{path.stem[:2]} plain English: {count_lesson(book)}", flush=True)
         total += counts
     for kind in MEND.keys() & total.keys():
         print(f"{kind}: {MEND[kind]}.")

@@ -1,16 +1,9 @@
-"""References from text to lessons: ordinary links, whose numbers and targets follow the lessons.
+"""References from text to lessons: ordinary links, whose numbers and titles follow the lessons, as CONTRIBUTING shows.
 
     [lesson 08, section 3](08_decoding.ipynb#3-greedy)
 
 The name of the file without its number says which lesson is meant, the anchor without its number which section. Where a
-lesson or a section moves, `make stamp` writes the new numbers into text and target of every link. Where a heading gets
-other words, a comment behind it leads the links there, until `make stamp` has done it and takes the comment away:
-
-    ## 3. The likeliest word first<!-- was: greedy -->
-
-A section of the second reading has no number. Links call it by its title, which follows the heading as numbers do:
-
-    [lesson 03, “what wide heads cost”](03_multi_head_attention.ipynb#deeper-what-wide-heads-cost)
+heading gets other words, a comment behind it, `<!-- was: greedy -->`, leads the links there until they are stamped.
 """
 
 import re

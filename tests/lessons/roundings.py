@@ -12,6 +12,7 @@ from tests import ROOT
 from tests.lessons.execution import LessonFailed, changed, execute
 from tests.nbclaims.cells import read, where
 from tests.nbclaims.claims import operands
+from tests.nbclaims.lint import Finding
 from tests.nbclaims.outputs import clean, difference
 from tests.nbclaims.prose import sentences
 from tests.nbclaims.values import Evaluate, findings, values_compared
@@ -20,16 +21,13 @@ CACHE = ROOT / ".roundings"
 INSTRUCTIONS = "__import__('torch').backends.cpu.get_cpu_capability()"
 
 
-Fault = tuple[int | None, str, str]  # the place of its cell, its kind, and what is wrong
-
-
 @dataclass
 class Outcome:
     """What a lesson did under a rounding."""
 
     instructions: str = ""  # those that torch used, in its own words
-    faults: list[Fault] = field(default_factory=list)  # of the kinds run, claim, loose, range and output
-    bounds: list[Fault] = field(default_factory=list)  # no faults: the bounds that the lesson states, with their values
+    faults: list[Finding] = field(default_factory=list)  # of the rules run, claim, loose, range and output
+    bounds: list[Finding] = field(default_factory=list)  # no faults: bounds that the lesson states, with their values
     loose: list[str] = field(default_factory=list)  # loose cells whose outputs changed
     ranges: dict[str, list[float]] = field(default_factory=dict)  # values that claims name a range for
 
@@ -66,12 +64,12 @@ def observed(lesson: Path, rounding: str = "") -> Outcome:
     def read_prose(place: int, evaluate: Evaluate) -> None:
         for sentence in (sentence for sentence in sentences(book.cells[place].source) if sentence.checks):
             for fault in findings(sentence, evaluate, tight=True):
-                found.faults.append((place, "claim" if "\nIts claim" in fault else "loose", fault))
+                found.faults.append(Finding("claim" if "\nIts claim" in fault else "loose", fault, place))
             for note in sentence.checks:
                 if note.bound:
                     [shown] = evaluate(operands(note.content)[:1] or [note.content])
                     stated = f"`{note.content}`, and it is {shown.text}, since: {note.bound}"
-                    found.bounds.append((place, "bound", stated))
+                    found.bounds.append(Finding("bound", stated, place))
                 elif note.seen:
                     low, high = note.seen
                     held = {part.source: numbers for part, numbers in values_compared(note, evaluate) if part.held}
@@ -79,18 +77,19 @@ def observed(lesson: Path, rounding: str = "") -> Outcome:
                     outside = [(part, value) for part in held for value in held[part] if not low <= value <= high]
                     for part, value in outside:
                         message = f"{sentence.text}\n`{part}` is {value:.6g}, outside of the range {low:g}..{high:g}"
-                        found.faults.append((place, "range", message))
+                        found.faults.append(Finding("range", message, place))
         found.instructions = (evaluate([INSTRUCTIONS])[0].text or "").strip("'")
 
     try:
         fresh = execute(book, lesson.parent, read_prose, rounding)
     except LessonFailed as error:
-        found.faults.append((None, "run", f"{error}; what stands below it was not checked"))
+        found.faults.append(Finding("run", f"{error}; what stands below it was not checked"))
         return found
     for place, (cell, new) in enumerate(zip(book.cells, fresh.cells, strict=True)):
         if cell.cell_type == "code" and difference(cell.outputs, clean(new.outputs)):
             if why := changed(cell, new):
-                found.faults.append((place, "output", f"{where(place, cell)}:\n{why}\n(`lessons` writes it)"))
+                message = f"{where(place, cell)}:\n{why}\n(`lessons` writes it)"
+                found.faults.append(Finding("output", message, place))
             else:
                 found.loose.append(where(place, cell))
     return found

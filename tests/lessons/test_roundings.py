@@ -28,4 +28,4 @@ def test_a_lesson_holds_under_every_rounding(lesson, rounding, record_property):
     record_property(ROUNDING, f"{lesson.stem}, {rounding} ({found.instructions}): loose cells that changed: {changed}")
     for part, numbers in found.ranges.items():
         record_property(RANGE, (f"{lesson.stem}, `{part}`", numbers))
-    assert not found.faults, "\n".join(message for _, _, message in found.faults)
+    assert not found.faults, "\n".join(message for _, message, _ in found.faults)

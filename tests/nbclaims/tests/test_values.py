@@ -76,10 +76,7 @@ def test_a_tight_claim_passes(prose):
     ("prose", "value"),
     [
         ("The variance is near 70<!-- claim: 60 < x < 72 -->.", "`x` is 64.13"),
-        (
-            "At width 64.1 it is about 70<!-- claim: 60 < x < 72 -->.",
-            "It writes 70 before `60 < x < 72`, which compares 64.13",
-        ),
+        ("At 64.1 it is about 70<!-- claim: 60 < x < 72 -->.", "70 before `60 < x < 72`, which compares 64.13"),
         ("It is 64.2<!-- claim: 63 < x < 66 -->.", "It writes 64.2, and `x` is 64.13"),
         ("About 6 times<!-- claim: 3 < norms['post'] / norms['pre'] < 7 --> as far.", "is 3.42"),
         ("Less than a quarter<!-- claim: x / 2000 < 1 / 4 --> of it.", "`x / 2000` is 0.032065"),
