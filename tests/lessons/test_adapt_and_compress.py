@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 from benchmarks import lessons
 from benchmarks.adapt_and_compress import adapting, compressing
@@ -53,8 +54,8 @@ def test_a_prefix_is_keys_and_values_that_every_query_sees(lesson):
     keys, values = (part.expand(2, -1, -1, -1) for part in prefixed.prefix[:, None])
     seen = torch.cat([torch.ones(1, 1, 5, 3, dtype=torch.bool), mask], dim=-1)
     wanted = attention.attend(query, torch.cat([keys, key], 2), torch.cat([values, value], 2), seen, None, causal=False)
-    torch.testing.assert_close(prefixed.attend(query, key, value, mask, None, causal=False), wanted)
-    torch.testing.assert_close(prefixed.attend(query, key, value, None, None, causal=True), wanted)
+    assert_close(prefixed.attend(query, key, value, mask, None, causal=False), wanted)
+    assert_close(prefixed.attend(query, key, value, None, None, causal=True), wanted)
     assert torch.equal(lesson["Prefixed"].of(attention, 0)(x, x, x), attention(x, x, x)), "no prefix, no change"
     assert not hasattr(attention, "prefix")
 
@@ -75,7 +76,7 @@ def test_lora_computes_and_trains_what_peft_does(lesson):
             layer.b.normal_()  # no longer zero
             layers[name].lora_A["default"].weight.data = layer.a.detach().clone()
             layers[name].lora_B["default"].weight.data = layer.b.detach().clone()
-    torch.testing.assert_close(ours(ids, ids), theirs(ids, ids), rtol=0, atol=1e-12)
+    assert_close(ours(ids, ids), theirs(ids, ids), rtol=0, atol=1e-12)
     assert (ours(ids, ids) - base(ids, ids)).abs().max() > 0.1
     assert lesson["trained"](ours) == theirs.get_nb_trainable_parameters()[0] == 10 * 3 * (16 + 16)
 
@@ -101,15 +102,15 @@ def test_the_loss_of_distillation_is_torchs(lesson):
     student, teacher = torch.randn(2, 7, 11, generator=torch.Generator().manual_seed(0))
     for T in (1.0, 3.0):
         theirs = nn.functional.kl_div((student / T).log_softmax(-1), (teacher / T).softmax(-1), reduction="batchmean")
-        torch.testing.assert_close(lesson["distillation_loss"](student, teacher, T), T**2 * theirs)
-    torch.testing.assert_close(lesson["distillation_loss"](student, student, 2), torch.tensor(0.0), atol=1e-6, rtol=0)
+        assert_close(lesson["distillation_loss"](student, teacher, T), T**2 * theirs)
+    assert_close(lesson["distillation_loss"](student, student, 2), torch.tensor(0.0), atol=1e-6, rtol=0)
 
 
 def test_the_balance_loss_is_transformers(lesson):
     mixtral = pytest.importorskip("transformers.models.mixtral.modeling_mixtral", reason="transformers is missing")
     logits = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
     theirs = mixtral.load_balancing_loss_func((logits,), 8, 2)
-    torch.testing.assert_close(lesson["balance_loss"](logits.softmax(-1), 2), theirs)
+    assert_close(lesson["balance_loss"](logits.softmax(-1), 2), theirs)
 
 
 def test_the_records_are_those_of_their_scripts():

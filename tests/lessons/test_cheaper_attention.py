@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as formula
+from torch.testing import assert_close
 from transformers import ReformerConfig
 from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
@@ -22,7 +23,7 @@ def draw(*shape: int) -> Tensor:
 
 def test_the_online_softmax_survives_large_scores(lesson):
     inputs = 1000 * draw(3, 1, 1, 50, 4)
-    torch.testing.assert_close(lesson["online_attention"](*inputs, 8), formula(*inputs))
+    assert_close(lesson["online_attention"](*inputs, 8), formula(*inputs))
 
 
 @pytest.mark.parametrize("length", [1, 64, 100])
@@ -32,7 +33,7 @@ def test_a_window_in_blocks_is_the_window_by_mask(lesson, length, window, causal
     inputs = draw(3, 2, length, 2, 8).transpose(2, 3)  # as heads are split
     mask = lesson["window_mask"](length, window, causal)
     ours = lesson["window_attention"](*inputs, window, causal)
-    torch.testing.assert_close(ours, formula(*inputs, mask))
+    assert_close(ours, formula(*inputs, mask))
 
 
 def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
@@ -40,15 +41,15 @@ def test_bigbirds_rows_have_neighbors_ends_and_drawn_blocks(lesson):
     assert pattern.sum(1).tolist() == [16, 6, *[7] * 12, 6, 16]
     inputs = draw(3, 2, 2, 64, 8)
     mask = pattern.repeat_interleave(4, 0).repeat_interleave(4, 1)
-    torch.testing.assert_close(lesson["block_sparse"](*inputs, pattern), formula(*inputs, mask))
+    assert_close(lesson["block_sparse"](*inputs, pattern), formula(*inputs, mask))
 
 
 def test_the_heads_of_a_sparse_transformer_look_nearby_and_in_strides(lesson):
     inputs, t = draw(3, 2, 4, 64, 8), torch.arange(64)
     back = t[:, None] - t
     ours = lesson["sparse_attention"](*inputs, 8)
-    torch.testing.assert_close(ours[:, :2], formula(*inputs, (back >= 0) & (back <= 8))[:, :2])
-    torch.testing.assert_close(ours[:, 2:], formula(*inputs, (back >= 0) & (back % 8 == 0))[:, 2:])
+    assert_close(ours[:, :2], formula(*inputs, (back >= 0) & (back <= 8))[:, :2])
+    assert_close(ours[:, 2:], formula(*inputs, (back >= 0) & (back % 8 == 0))[:, 2:])
 
 
 def test_a_compressed_memory_holds_means_of_what_left_the_memory(lesson):
@@ -60,12 +61,12 @@ def test_a_compressed_memory_holds_means_of_what_left_the_memory(lesson):
     ours = lesson["compressive_attention"](query, key, value, 8, 8, 4)
     mask = torch.ones(8, 18, dtype=torch.bool).tril(10)
     wanted = formula(query[:, :, 16:24], squeezed(key), squeezed(value), mask)
-    torch.testing.assert_close(ours[:, :, 16:24], wanted)
+    assert_close(ours[:, :, 16:24], wanted)
 
 
 def test_an_unshortened_linformer_is_full_attention(lesson):
     inputs, same = draw(3, 2, 2, 64, 8), torch.eye(64, dtype=torch.double)
-    torch.testing.assert_close(lesson["linformer"](*inputs, same, same), formula(*inputs))
+    assert_close(lesson["linformer"](*inputs, same, same), formula(*inputs))
 
 
 def test_many_features_come_near_and_survive_large_inputs(lesson):
@@ -89,4 +90,4 @@ def test_lsh_attention_is_transformers_reformer(lesson, rounds):
     theirs, x = LSHSelfAttention(config).eval(), draw(1, 64, 32).float()
     drawn = torch.randn(4, 8, rounds, 2, generator=torch.Generator().manual_seed(7))  # as it draws them itself
     ours = lesson["lsh_attention"](heads(theirs.query_key(x)), heads(theirs.value(x)), drawn.permute(2, 0, 1, 3), 8)
-    torch.testing.assert_close(ours.transpose(1, 2).flatten(2), theirs(x).hidden_states, atol=1e-4, rtol=1e-4)
+    assert_close(ours.transpose(1, 2).flatten(2), theirs(x).hidden_states, atol=1e-4, rtol=1e-4)

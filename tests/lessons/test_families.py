@@ -53,9 +53,8 @@ def stack(weights: dict[str, torch.Tensor], family: int, layers: str, ends: dict
 
 def test_the_stack_is_bert():
     torch.manual_seed(0)
-    theirs = (
-        hf.BertForMaskedLM(hf.BertConfig(**SMALL, intermediate_size=88, max_position_embeddings=40)).double().eval()
-    )
+    config = hf.BertConfig(**SMALL, intermediate_size=88, max_position_embeddings=40)
+    theirs = hf.BertForMaskedLM(config).double().eval()
     weights = theirs.bert.state_dict()
     positions, kinds = (weights[f"embeddings.{name}_embeddings.weight"] for name in ("position", "token_type"))
     ends = {
@@ -132,21 +131,14 @@ MORE: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sizes() -> dict[str, int]:
-    """What the lesson counts."""
+def test_more_sizes_to_the_unit():
     book = cells.read(ROOT / "notebooks/16_families_and_scale.ipynb")
     [source] = [cell.source for cell in book.cells if cell.id == "more-sizes"]
     names = dict(vars(LESSON))
     exec(source.partition("for name")[0], names)
-    return names["more"]
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_more_sizes_to_the_unit(name, sizes):
     with torch.device("meta"):
-        model = MORE[name]()
-    assert sizes[name] == sum(parameter.numel() for parameter in model.parameters())
+        counted = {name: sum(parameter.numel() for parameter in build().parameters()) for name, build in MORE.items()}
+    assert {name: names["more"][name] for name in MORE} == counted
 
 
 @given(st.lists(st.integers(3, 600), min_size=2, max_size=80), st.randoms(use_true_random=False))

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from rouge_score.rouge_scorer import RougeScorer
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as fused
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 from transformers.models.llama import modeling_llama
 from transformers.models.llama.configuration_llama import LlamaConfig
@@ -66,9 +67,7 @@ def attention_with_masks(listing: Names) -> None:
     layer.eval()
     q, k, v = layer.q_proj(text), layer.k_proj(other), layer.v_proj(other)
     for shown, causal in itertools.product((None, mask), (False, True)):
-        torch.testing.assert_close(
-            layer(text, other, other, shown, is_causal=causal), attention(q, k, v, shown, causal=causal)
-        )
+        assert_close(layer(text, other, other, shown, is_causal=causal), attention(q, k, v, shown, causal=causal))
 
     nothing = listing["attention_matrix"](q, k, torch.zeros(3, 7, dtype=torch.bool))
     nothing.sum().backward()
@@ -86,9 +85,9 @@ def heads(listing: Names) -> None:
     theirs = listing["GroupedQueryAttention"](24, 6)
     ours = with_weights_of(theirs)
     text, other = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
-    torch.testing.assert_close(theirs(text, other, other), ours(text, other, other))
+    assert_close(theirs(text, other, other), ours(text, other, other))
     mask = causal_mask(5)
-    torch.testing.assert_close(theirs(text, text, text, mask), ours(text, text, text, mask))
+    assert_close(theirs(text, text, text, mask), ours(text, text, text, mask))
 
     shared = listing["GroupedQueryAttention"](24, 6, num_kv_heads=2, dropout=0.5)
     assert not torch.equal(shared(text, text, text), shared(text, text, text))
@@ -96,12 +95,12 @@ def heads(listing: Names) -> None:
     q, k, v = (shared.split(layer(text)) for layer in (shared.q_proj, shared.k_proj, shared.v_proj))
     mixed = fused(q, k, v, is_causal=True, enable_gqa=True)
     expected = shared.o_proj(mixed.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(shared(text, text, text, mask), expected)
+    assert_close(shared(text, text, text, mask), expected)
 
 
 def positions(listing: Names) -> None:
     text, tables = torch.randn(2, 5, 24), (listing["PositionalEncoding"](24, 9), SinusoidalPositions(24, 9))
-    torch.testing.assert_close(tables[0](text, past=4), tables[1](text, past=4))
+    assert_close(tables[0](text, past=4), tables[1](text, past=4))
     assert not tables[0].state_dict()
 
     scaling = {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}
@@ -110,8 +109,8 @@ def positions(listing: Names) -> None:
     cosine, sine = modeling_llama.LlamaRotaryEmbedding(config)(query, places)
     theirs, _ = modeling_llama.apply_rotary_pos_emb(query, query, cosine, sine)
     ours = listing["RotaryEmbedding"](16, base=500.0, factor=4.0)
-    torch.testing.assert_close(ours(query, places), theirs)
-    torch.testing.assert_close(ours(query[1:], places[1]), theirs[1:])
+    assert_close(ours(query, places), theirs)
+    assert_close(ours(query[1:], places[1]), theirs[1:])
     same = torch.ones(1, 1, 5, 16, dtype=torch.bfloat16)  # bfloat16 would take position 257 for 256
     assert ours(same, torch.arange(256, 261)).unique(dim=2).shape[2] == 5
 
@@ -131,18 +130,18 @@ def blocks(listing: Names) -> None:
             wrapped.norm.load_state_dict(norm.state_dict())
         ours.feed_forward.expand.load_state_dict(theirs.mlp.up_proj.state_dict())
         ours.feed_forward.contract.load_state_dict(theirs.mlp.down_proj.state_dict())
-        torch.testing.assert_close(theirs(x, mask, memory), ours(x, memory, mask=mask))
+        assert_close(theirs(x, mask, memory), ours(x, memory, mask=mask))
         encoder = listing["Block"](24, 6, 48, **options)
         encoder.attentions[0], encoder.mlp, encoder.norms = theirs.attentions[0], theirs.mlp, theirs.norms[::2]
         plain = EncoderLayer(24, 6, 48, **options)
         plain.load_state_dict({k: v for k, v in ours.state_dict().items() if "cross" not in k})
-        torch.testing.assert_close(encoder(x, mask), plain(x, mask))
+        assert_close(encoder(x, mask), plain(x, mask))
 
     llama = listing["Block"](24, 6, 48, norm=torch.nn.RMSNorm, activation="swiglu", bias=False)
     config = LlamaConfig(hidden_size=24, intermediate_size=48, num_attention_heads=6)
     mlp, norm = modeling_llama.LlamaMLP(config), modeling_llama.LlamaRMSNorm(24, eps=1e-5)
     mlp.load_state_dict(llama.mlp.state_dict())
-    torch.testing.assert_close(llama.mlp(llama.norms[0](x)), mlp(norm(x)))
+    assert_close(llama.mlp(llama.norms[0](x)), mlp(norm(x)))
     assert not torch.equal(llama(x), llama(x)) and torch.equal(llama.eval()(x), llama(x))  # dropout
 
     stack = torch.nn.ModuleList(listing["Block"](64, 4, 256) for _ in range(8))
@@ -175,7 +174,7 @@ def training(listing: Names) -> None:
     history = listing["train_model"](by_listing, iter(theirs), theirs, **plain, check_every=4)
     joined = Batch.of([source for source, _ in texts], [target for _, target in texts])
     logits = by_listing(joined.src, joined.decoder_input)  # not the weights: Adam turns the zero gradient of key biases
-    torch.testing.assert_close(by_package(joined.src, joined.decoder_input), logits, rtol=1e-4, atol=1e-5)
+    assert_close(by_package(joined.src, joined.decoder_input), logits, rtol=1e-4, atol=1e-5)
     assert history[-1][2] == pytest.approx(sequence_loss(logits, joined.labels, joined.pad_id).item(), rel=1e-5)
 
     pieces = [tuple(part[i : i + 1] for part in ignoring(joined)) for i in range(4)]
@@ -215,7 +214,7 @@ def masks(listing: Names) -> None:
     assert listing["position_ids_of"](ids, 0).tolist() == [[0, 1, 2, 3], [0, 0, 0, 1]]
     x = torch.randn(2, 3, 4, 8, requires_grad=True)
     result = listing["masked_attention"](x, x, x, mask)
-    torch.testing.assert_close(result, attention(x, x, x, mask))
+    assert_close(result, attention(x, x, x, mask))
     assert not result[1, :, :2].any() and torch.autograd.grad(result.sum(), x)[0].isfinite().all()
 
     def leaks(shown: torch.Tensor) -> list[tuple[int, int]]:
@@ -242,27 +241,27 @@ def decoding(listing: Names) -> None:
         settings: Names = {"num_beams": 3, "length_penalty": alpha, "early_stopping": stopping}
         expected = beam_hypotheses(model, src, 16, **settings)
         found = listing["generate_with_beams"](next_logits, start[:1], 16, **ids, **settings)
-        torch.testing.assert_close(torch.tensor([score for score, _ in found]), expected.scores[0])
+        assert_close(torch.tensor([score for score, _ in found]), expected.scores[0])
         assert [vocabulary.decode(text) for _, text in found] == [*map(vocabulary.decode, expected.tokens[0])]
 
     logits, probs_of = torch.randn(2, 3, 50), listing["sampling_probs"]
     for knobs in ({"temperature": 0.5}, {"top_k": 7}, {"top_p": 0.6}, dice):
-        torch.testing.assert_close(probs_of(logits, **knobs), next_token_probs(logits, **knobs))
+        assert_close(probs_of(logits, **knobs), next_token_probs(logits, **knobs))
     bar = logits.amax(-1, keepdim=True) + torch.tensor(0.2).log()
-    torch.testing.assert_close(probs_of(logits, min_p=0.2), logits.masked_fill(logits < bar, -torch.inf).softmax(-1))
+    assert_close(probs_of(logits, min_p=0.2), logits.masked_fill(logits < bar, -torch.inf).softmax(-1))
 
 
 def kv_cache(listing: Names) -> None:
     theirs, cache, text = listing["CachedSelfAttention"](24, 6), listing["KVCache"](9), torch.randn(2, 9, 24)
     full = with_weights_of(theirs)(text, text, text, causal_mask(9))
-    torch.testing.assert_close(theirs(text), full)
+    assert_close(theirs(text), full)
     with torch.no_grad():  # prefill, decode, and several new tokens at once
         parts = [theirs(new, cache) for new in text.split([4, 1, 3, 1], dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), full)
+    assert_close(torch.cat(parts, dim=1), full)
 
     buffer = KeyValueCache(9)
     buffer.update(theirs.split(theirs.k_proj(text)), theirs.split(theirs.v_proj(text)))
-    torch.testing.assert_close((cache.key, cache.value), buffer.all())
+    assert_close((cache.key, cache.value), buffer.all())
 
 
 def data_parallel(listing: Names) -> None:
@@ -291,7 +290,7 @@ def recurrent(listing: Names) -> None:
     model, lengths = listing["Seq2Seq"](9, 6), torch.tensor([5, 3])
     src, tgt = torch.randint(9, (2, 5)), torch.randint(9, (2, 4))
     alone = model(src[1:, :3], lengths[1:], tgt[1:])
-    torch.testing.assert_close(model(src, lengths, tgt)[1:], alone)
+    assert_close(model(src, lengths, tgt)[1:], alone)
 
     ours, query, states = AdditiveAttention(6, 6, 6), torch.randn(2, 6), torch.randn(2, 5, 6)
     theirs = model.decoder.attention
@@ -299,21 +298,18 @@ def recurrent(listing: Names) -> None:
         for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             mine.copy_(other.view_as(mine))
     weights = ours.weights(query[:, None], states, lengths).squeeze(1)
-    torch.testing.assert_close(theirs(query, states, lengths), weights)
+    assert_close(theirs(query, states, lengths), weights)
 
 
 def part_by_part(listing: Names) -> None:
     config = TransformerConfig(vocab_size=20, d_model=8, num_heads=2, d_ff=16, num_decoder_layers=1)
     ours, theirs = Transformer(config).eval(), Transformer(replace(config, activation="gelu")).eval()
     theirs.load_state_dict(ours.state_dict())
-    parts = [
-        "encoder.embedding",
-        *(f"encoder.layers.0.{part}" for part in ("self_attention", "feed_forward")),
-        "output",
-    ]
+    layer = "encoder.layers.0"
+    parts = ["encoder.embedding", f"{layer}.self_attention", f"{layer}.feed_forward", "output"]
     ids = torch.randint(3, 20, (2, 5))
     a, b = (listing["recorded"](model, parts, ids, ids) for model in (ours, theirs))
-    torch.testing.assert_close((a[parts[0]], a["output"]), (ours.encoder.embedding(ids), ours(ids, ids)))
+    assert_close((a[parts[0]], a["output"]), (ours.encoder.embedding(ids), ours(ids, ids)))
     first = listing["first_difference"]
     assert first(a, b) == parts[2] and first(a, a) is None
     for wrong in (b[parts[1]] * torch.nan, b[parts[1]][None]):
@@ -336,9 +332,9 @@ def llama(listing: Names) -> None:
     is_answer = (place >= start[:, None]) & (place < end[:, None])
     with torch.no_grad():
         expected = theirs(ids, labels=ids.masked_fill(~is_answer, -100))
-        torch.testing.assert_close(ours(ids), expected.logits)
-        torch.testing.assert_close(listing["answer_loss"](ours(ids), ids, start, end), expected.loss)
-        torch.testing.assert_close(ours(ids, torch.zeros(2)), ours(ids))
+        assert_close(ours(ids), expected.logits)
+        assert_close(listing["answer_loss"](ours(ids), ids, start, end), expected.loss)
+        assert_close(ours(ids, torch.zeros(2)), ours(ids))
         changed = ids.clone()
         changed[:, 4] = (changed[:, 4] + 1) % 50
         moved = (ours(ids, start) - ours(changed, start)).abs().amax(-1) > 1e-4
@@ -365,7 +361,7 @@ def lora(listing: Names) -> None:
         layers[name].lora_A["default"].weight.data = layer.lora_a.clone()
         layers[name].lora_B["default"].weight.data = layer.lora_b.clone()
     changed = theirs(ids, ids)
-    torch.testing.assert_close(ours(ids, ids), changed)
+    assert_close(ours(ids, ids), changed)
 
     state, again = listing["lora_state"](ours), deepcopy(base)
     listing["add_lora"](again, targets, rank=3, alpha=1.0)
@@ -374,7 +370,7 @@ def lora(listing: Names) -> None:
     listing["enable_lora"](again, False)
     assert torch.equal(again(ids, ids), before)
     listing["merge_lora"](ours)
-    torch.testing.assert_close(ours(ids, ids), changed)
+    assert_close(ours(ids, ids), changed)
     assert ours.state_dict().keys() == base.state_dict().keys()
 
 
@@ -391,18 +387,18 @@ def pictures(listing: Names) -> None:
     theirs.norm.load_state_dict(ours.norm.state_dict())
     for layer, our in zip(theirs.layers, ours.layers, strict=True):
         copy_layer(our, layer)
-    torch.testing.assert_close(theirs(shown), ours(shown), rtol=1e-4, atol=1e-5)
+    assert_close(theirs(shown), ours(shown), rtol=1e-4, atol=1e-5)
 
     config = ViTConfig(hidden_size=64, image_size=24, patch_size=6)
     embeddings = ViTEmbeddings(config)
     embeddings.position_embeddings.data.copy_(theirs.positions)
     for rows, columns in ((4, 4), (6, 6), (8, 5)):
         expected = embeddings.interpolate_pos_encoding(torch.zeros(1, 1 + rows * columns, 64), 6 * rows, 6 * columns)
-        torch.testing.assert_close(theirs.positions_for(rows, columns), expected)
+        assert_close(theirs.positions_for(rows, columns), expected)
 
     texts, scale = torch.randn(3, 8), torch.tensor(5.0)
     expected = pictures_and_text.contrast.reference(texts + 1, texts, 5.0)
-    torch.testing.assert_close(listing["clip_loss"](texts + 1, texts, scale.log()), expected)
+    assert_close(listing["clip_loss"](texts + 1, texts, scale.log()), expected)
 
     block, text, memory = listing["GatedCrossAttentionBlock"](64, 4, 128), torch.randn(3, 5, 64), ours(shown)
     assert torch.equal(block(text, memory), text)
@@ -415,7 +411,7 @@ def pictures(listing: Names) -> None:
     }.items():
         block.get_submodule(their).load_state_dict(our.state_dict())
     block.gates.data.copy_(gated.gates)
-    torch.testing.assert_close(block(text, memory), gated(text, memory), rtol=1e-4, atol=1e-5)
+    assert_close(block(text, memory), gated(text, memory), rtol=1e-4, atol=1e-5)
     joined = listing["PatchProjector"](64, 96)(memory[:, 1:], words := torch.randn(3, 5, 96))
     assert joined.shape == (3, 16 + 5, 96) and torch.equal(joined[:, 16:], words)
 
@@ -462,28 +458,23 @@ def sliding_window(listing: Names) -> None:
         inputs, at = torch.randn(3, 2, 6, length, 8), torch.arange(length)
         back = at[:, None] - at
         mask = (back >= 0) & ((back < window) | (at < sinks))
-        torch.testing.assert_close(listing["sliding_window"](*inputs, window, sinks), fused(*inputs, mask))
+        assert_close(listing["sliding_window"](*inputs, window, sinks), fused(*inputs, mask))
 
     text, mask = torch.randn(2, 20, 24), causal_mask(20).tril() & ~causal_mask(20).tril(-4)
     mask[..., :2] = causal_mask(20)[..., :2]
     theirs = listing["SlidingWindowAttention"](24, 6, window=4, sinks=2)
     full = with_weights_of(theirs)(text, text, text, mask)
-    torch.testing.assert_close(theirs(text), full)
+    assert_close(theirs(text), full)
     cache = theirs.new_cache()
     with torch.no_grad():  # prefill, decode, and several new tokens at once
         parts = [theirs(new, cache) for new in text.split([9, 1, 7, 1, 2], dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), full)
+    assert_close(torch.cat(parts, dim=1), full)
     assert cache.key_at.tolist() == [0, 1, 17, 18, 19]
 
 
 def evaluation(listing: Names) -> None:
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"])
-    texts = [
-        "",
-        "the nodes of the graph",
-        "A graph's nodes!\nThe edges, and the nodes.",
-        "the the\n\nof nodes of the the",
-    ]
+    texts = ["", "the nodes of the graph", "A graph's nodes!\nThe edges, and nodes.", "the the\n\nof nodes of the the"]
     words = ["a", "b", "a b", "c", "b.\n", "c\n"]
     texts += [" ".join(words[i] for i in torch.randint(6, (n,))) for n in (3, 8, 12, 12)]
     for text, reference in itertools.product(texts, repeat=2):

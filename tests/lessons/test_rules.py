@@ -1,8 +1,8 @@
 """Plants each fault in a lesson, and sees the rules of the course refuse it in words that help."""
 
 import os
+import re
 import runpy
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -163,67 +163,50 @@ def test_a_solution_is_right_among_the_names_of_its_notebook_and_the_prose_below
 
 # ---- folds
 
-
-def drawing_lesson():
-    """A lesson that draws, prints source, shows a control, and keeps in a drawing cell what a later cell needs."""
-    picture = [*figure(), new_output("display_data", {"text/html": "<p>One red pixel.</p>"})]
-    outputs = {
-        "axes = 1\nFigure()": picture,
-        "import inspect\n\nprint(inspect.getsource(f))": printed("def f():\n    pass\n"),
-        "rows = [2]\nFigure()": picture,
-        "for axes in rows:\n    print(axes)": printed("2\n"),
-        "Figure(), print(1)": [*picture, *printed("1\n")],
-        "def draw():\n    return rows": [],
-        "x = 3": [],
-        "mask_control()": picture,
-    }
-    book = notebook(markdown("# A lesson"), *map(code, outputs), markdown("## Deeper: more", "deeper"))
-    for cell, shown in zip(book.cells[1:], outputs.values(), strict=False):
-        cell.outputs = shown
-    book.cells[-2].id = "control-mask"
-    return book
-
-
-def test_drawings_and_printed_source_are_folded_under_a_title_and_what_others_need_stays_open():
-    book = drawing_lesson()
-    wrong = [f"cell {place} is to be folded: `make stamp` does it" for place in (2, 3, 10)]
-    assert list(folds.fold_findings(PATH, book)) == wrong
-    folds.fold(book)
-    titles = [c.source.split("\n")[0] for c in book.cells if "cellView" in c.metadata]
-    assert titles == ["# @title Drawing", "# @title Source of the package"]
-    assert book.cells[1].source == "# @title Drawing\naxes = 1\nFigure()"
-    assert book.cells[1].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
-    assert book.cells[-1].metadata["jp-MarkdownHeadingCollapsed"] is True
-    again = deepcopy(book)
-    folds.fold(again)
-    assert again == book and list(folds.fold_findings(PATH, book)) == []
-
-
-def test_what_is_folded_and_should_not_be_is_opened_again():
-    book = drawing_lesson()
-    folds.fold(book)
-    book.cells[1].outputs = printed("2\n")
-    book.cells[2].metadata["jupyter"]["outputs_hidden"] = False
-    assert list(folds.fold_findings(PATH, book)) == ["cell 2 is to be open: `make stamp` does it"]
-    folds.fold(book)
-    assert book.cells[1].source == "axes = 1\nFigure()" and book.cells[1].metadata == {}
-    assert book.cells[2].metadata["jupyter"] == {"outputs_hidden": False, "source_hidden": True}
+PICTURE = [*figure(), new_output("display_data", {"text/html": "<p>One red pixel.</p>"})]
 
 
 @pytest.mark.parametrize(
-    ("source", "outputs", "tags", "folded"),
+    ("source", "outputs", "below", "title"),
     [
-        ("# @title Ten helpers\nx = 1", [], [], "# @title Ten helpers\nx = 1"),
-        ("# @title A pixel\nFigure()", figure(), [], "# @title A pixel\nFigure()"),
-        ("# @title Drawing\nFigure()", figure(), ["guess"], f"# @title {folds.ANSWER}\nFigure()"),
-        (f"# @title {folds.ANSWER}\nFigure()", figure(), [], "# @title Drawing\nFigure()"),
+        ("axes = 1\nFigure()", PICTURE, "for axes in [2]:\n    print(axes)", "Drawing"),
+        ("rows = [2]\nFigure()", PICTURE, "def draw():\n    return rows", None),  # the cell below needs it
+        ("Figure(), print(1)", [*PICTURE, *printed("1\n")], "1", None),
+        ("import inspect\n\nprint(inspect.getsource(f))", printed("def f():\n"), "1", "Source of the package"),
+        ("x = 3", [], "1", None),
+        ("# @title Ten helpers\nx = 1", [], "1", "Ten helpers"),  # a title by hand stays
+        ("# @title A pixel\nFigure()", figure(), "1", "A pixel"),
+        (f"# @title {folds.ANSWER}\nFigure()", figure(), "1", "Drawing"),  # the tag is gone
+        ("# @title Drawing\nprint(2)", printed("2\n"), "1", None),  # it draws no more
     ],
 )
-def test_a_title_by_hand_stays_and_one_of_ours_follows_the_tags(source, outputs, tags, folded):
-    book = notebook(code(source, *tags))
-    book.cells[0].outputs = outputs
+def test_drawings_and_printed_source_are_folded_under_a_title(source, outputs, below, title):
+    book = notebook(code(source), code(below))
+    cell = book.cells[0]
+    cell.outputs = outputs
     folds.fold(book)
-    assert book.cells[0].source == folded and "cellView" in book.cells[0].metadata
+    lines = re.sub("# @title .*\n", "", source)
+    assert cell.source == (f"# @title {title}\n{lines}" if title else lines)
+    assert cell.metadata == ({"cellView": "form", "jupyter": {"source_hidden": True}} if title else {})
+    assert list(folds.fold_findings(PATH, book)) == []
+
+
+def test_what_is_not_folded_as_it_should_be_is_named():
+    book = notebook(*(code("Figure()", *tags) for tags in ([], ["guess"], [])), markdown("## Deeper: more", "deeper"))
+    for cell in book.cells[:3]:
+        cell.outputs = figure()
+    book.cells[2].id = "control-mask"
+    assert list(folds.fold_findings(PATH, book)) == [
+        f"cell {place} is to be folded: `make stamp` does it" for place in (1, 2, 4)
+    ]
+    folds.fold(book)
+    assert book.cells[1].source == f"# @title {folds.ANSWER}\nFigure()"
+    assert book.cells[3].metadata["jp-MarkdownHeadingCollapsed"] is True
+    book.cells[0].outputs = printed("2\n")
+    book.cells[0].metadata["jupyter"]["outputs_hidden"] = False
+    assert list(folds.fold_findings(PATH, book)) == ["cell 1 is to be open: `make stamp` does it"]
+    folds.fold(book)
+    assert book.cells[0].source == "Figure()" and book.cells[0].metadata == {"jupyter": {"outputs_hidden": False}}
 
 
 # ---- references
