@@ -6,7 +6,7 @@ from nbformat import NotebookNode
 
 from tests.lessons.address import colab_badge, pages
 from tests.lessons.folds import fold
-from tests.nbclaims.cells import code, code_cells
+from tests.nbclaims.cells import code, placed
 
 SETUP_ID = "setup"
 BADGE = re.compile(r"\n*\[!\[Open in Colab\]\([^)]*\)\]\([^)]*\)")
@@ -100,13 +100,9 @@ def stamp(book: NotebookNode, name: str, address: str) -> None:
         paragraphs.insert(2, colab_badge(address, name))
     title.source = "\n\n".join(paragraphs)
 
-    setup = next(filter(is_setup, code_cells(book)), None)
-    if setup is None:
-        setup = code("")
-        setup.id = SETUP_ID
-    else:
-        book.cells.remove(setup)
-    first_code = next((place for place, cell in enumerate(book.cells) if cell.cell_type == "code"), len(book.cells))
+    setup = next(filter(is_setup, book.cells), code(""))
+    setup.update(id=SETUP_ID, source=setup_source(address))
+    book.cells = [cell for cell in book.cells if cell is not setup]
+    first_code = next((place for place, _ in placed(book, "code")), len(book.cells))
     book.cells.insert(first_code, setup)
-    setup.source = setup_source(address)
     fold(book)

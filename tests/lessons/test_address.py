@@ -20,7 +20,6 @@ from tests.pages import links
 
 GITHUB, PAGES = "https://github.com/Ada/course", "https://ada.github.io/course/"
 WHEEL = "tfm_lib-1.0.0-py3-none-any.whl"
-INSTALL = "tfm_lib/commands/install.py"
 
 
 @pytest.fixture
@@ -80,45 +79,40 @@ def test_what_is_stamped_is_that_of_pyproject():
 # ---- the first cell
 
 
-class Place:
-    """A folder with a notebook and without the course, and what its first cell runs there."""
+def put(file: str, complete: bool = True) -> Path:
+    """A wheel; if it is not whole, one whose upload still goes on."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as wheel:
+        wheel.writestr("tfm_lib/commands/install.py", "the installation")
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_bytes(buffer.getvalue() if complete else buffer.getvalue()[:-9])
+    return Path(file)
 
-    def __init__(self) -> None:
-        self.ran: list[tuple[list, str]] = []
-        self.result = subprocess.CompletedProcess([], 0, "Installed.\n", "")
 
-    def put(self, file: str, complete: bool = True) -> Path:
-        """A wheel; if it is not whole, one whose upload still goes on."""
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as wheel:
-            wheel.writestr(INSTALL, "the installation")
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        Path(file).write_bytes(buffer.getvalue() if complete else buffer.getvalue()[:-9])
-        return Path(file)
-
-    def run(self, published: str = "", **names) -> str | None:
-        """Executes the cell there; returns all that is shown of what it raises."""
-        try:
-            exec(setup_source(published), names)
-        except Exception as error:
-            [shown] = error._render_traceback_()  # what IPython shows of such an error, and nothing else
-            return shown
-        return None
+def first_cell(published: str = "", **names) -> str | None:
+    """Executes it; returns all that is shown of what it raises."""
+    try:
+        exec(setup_source(published), names)
+    except Exception as error:
+        [shown] = error._render_traceback_()  # what IPython shows of such an error, and nothing else
+        return shown
+    return None
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch) -> Place:
-    here = Place()
+def ran(tmp_path, monkeypatch) -> list[tuple[list, str]]:
+    """What the first cell runs, in a folder with a notebook and without the course."""
+    commands = []
 
     def run(command, input="", **_):
-        here.ran.append((command, input))
-        return here.result
+        commands.append((command, input))
+        return subprocess.CompletedProcess(command, 0, "Installed.\n", "")
 
     known = [None]  # before the installation, and after it
     monkeypatch.setattr("importlib.util.find_spec", lambda name: known.pop() if known else name)
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.chdir(tmp_path)
-    return here
+    return commands
 
 
 @pytest.mark.parametrize("published", ["", GITHUB])
@@ -143,24 +137,24 @@ def test_the_first_cell_is_short_and_does_nothing_where_the_course_is(published,
         (f"lessons/{WHEEL}", {"__vsc_ipynb_file__": "lessons/00_start_here.ipynb"}),  # whose kernel runs elsewhere
     ],
 )
-def test_the_first_cell_installs_the_wheel_that_is_beside_the_notebook_or_on_drive(place, file, names, capsys):
-    place.put(WHEEL.replace("1.0.0", "0.9"), complete=False)
-    wheel = place.put(file)
-    assert place.run(**names) is None
-    assert place.ran == [([sys.executable, "-", wheel], "the installation")]
+def test_the_first_cell_installs_the_wheel_that_is_beside_the_notebook_or_on_drive(ran, file, names, capsys):
+    put(WHEEL.replace("1.0.0", "0.9"), complete=False)
+    wheel = put(file)
+    assert first_cell(**names) is None
+    assert ran == [([sys.executable, "-", wheel], "the installation")]
     assert capsys.readouterr().out == "Installed.\n"
 
 
 @pytest.mark.parametrize(("published", "pages"), [("", "make site"), (GITHUB, PAGES)])
-def test_without_a_wheel_the_first_cell_says_what_to_do_in_plain_words(place, published, pages):
-    place.put(WHEEL, complete=False)
-    shown = place.run(published)
+def test_without_a_wheel_the_first_cell_says_what_to_do_in_plain_words(ran, published, pages):
+    put(WHEEL, complete=False)
+    shown = first_cell(published)
     assert "upload the file tfm_lib-*.whl" in shown and "`make colab`" in shown and pages in shown
     assert "Traceback" not in shown and max(map(len, shown.splitlines())) <= 88
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_in_colab_the_drive_is_opened_when_nothing_is_uploaded(place, monkeypatch, allowed):
+def test_in_colab_the_drive_is_opened_when_nothing_is_uploaded(ran, monkeypatch, allowed):
     google, colab, drive = map(ModuleType, ("google", "google.colab", "google.colab.drive"))
     google.colab, colab.drive = colab, drive
     mounted: list[str] = []
@@ -169,32 +163,33 @@ def test_in_colab_the_drive_is_opened_when_nothing_is_uploaded(place, monkeypatc
         mounted.append(folder)
         if not allowed:
             raise ValueError("mount failed")
-        place.put(f"drive/MyDrive/course/{WHEEL}")
+        put(f"drive/MyDrive/course/{WHEEL}")
 
     drive.mount = mount
     for module in (google, colab, drive):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    shown = place.run()
+    shown = first_cell()
     assert mounted == [str(Path("drive").absolute())]
-    assert bool(place.ran) is allowed and (shown is None) is allowed
+    assert bool(ran) is allowed and (shown is None) is allowed
 
 
-def test_with_an_address_the_repository_stands_for_the_wheel(place, monkeypatch):
+def test_with_an_address_the_repository_stands_for_the_wheel(ran, monkeypatch):
     run = subprocess.run
 
     def build(command, **rest):
         if "wheel" in command:
-            place.put(WHEEL)
+            put(WHEEL)
         return run(command, **rest)
 
     monkeypatch.setattr(subprocess, "run", build)
-    assert place.run(GITHUB) is None
-    pip, installation = (command for command, _ in place.ran)
+    assert first_cell(GITHUB) is None
+    pip, installation = (command for command, _ in ran)
     assert pip[1:] == ["-m", "pip", "wheel", "-q", "--no-deps", f"git+{GITHUB}"]
     assert installation[-1] == Path(WHEEL)
 
 
-def test_what_pip_complains_of_is_shown_alone(place):
-    place.put(WHEEL)
-    place.result = subprocess.CompletedProcess([], 1, "", "No space left\n")
-    assert place.run() == "No space left\n"
+def test_what_pip_complains_of_is_shown_alone(ran, monkeypatch):
+    put(WHEEL)
+    failed = subprocess.CompletedProcess([], 1, "", "No space left\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **options: failed)
+    assert first_cell() == "No space left\n"

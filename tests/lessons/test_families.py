@@ -148,13 +148,9 @@ def test_spans_come_back(tokens, random):
     assert len(source) < len(tokens) + 15 and len(target) > 1
 
 
-def recorded(name: str) -> dict:
-    return json.loads((ROOT / f"benchmarks/families_and_scale/{name}.json").read_text(encoding="utf-8"))
-
-
 @pytest.mark.slow
 def test_the_law_is_that_of_its_runs_which_are_of_all_widths_and_stories(monkeypatch):
-    record = recorded("scaling_law")
+    record = json.loads((ROOT / "benchmarks/families_and_scale/scaling_law.json").read_text(encoding="utf-8"))
     keys = ("seed", "width", "stories")
     wanted = [(s, w, n) for s in scaling_law.SEEDS for w in scaling_law.WIDTHS for n in scaling_law.SIZES]
     assert [tuple(row[key] for key in keys) for row in record["rows"]] == wanted

@@ -1,10 +1,4 @@
-"""What the claims of a sentence compare, and whether the sentence says just that: a claim is tight.
-
-Every value that a claim keeps between constants is, rounded as the sentence writes it, a number of the sentence; and
-every measured number of the sentence is such a value, as is the last number before a claim. Words such as *about* allow
-5 %, `claim (bound: reason)` names a bound that encloses, and `claim (range: 0.011..0.013)` the values that were seen
-under several roundings.
-"""
+"""What the claims of a sentence compare, and whether the sentence says just that: a claim is tight, see README.md."""
 
 import ast
 import json

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ..cells import code, markdown, notebook
-from ..claims import ClaimError, bounds, check_claim, operands
+from ..claims import bounds, operands
 from ..prose import sentences
 from ..values import Answer, findings, readings, with_neighbors
 
@@ -40,12 +40,6 @@ def test_shown_values_are_the_compared_parts():
     assert operands("0 < a.mean() < 2 * b") == ["a.mean()", "2 * b"]
     assert operands("all(x < limit for x in xs)") == ["limit"]
     assert operands("torch.equal(a, b)") == ["a", "b"]
-
-
-def test_a_claim_may_use_what_merely_looks_like_a_change():
-    check_claim("model.training is False and len(rows.__dir__()) > 0")
-    with pytest.raises(ClaimError, match="manual_seed"):
-        check_claim("torch.manual_seed(0) == g")
 
 
 @pytest.mark.parametrize(
@@ -96,11 +90,6 @@ def test_a_loose_claim_is_named_with_its_value(prose, value):
     [finding] = loose(prose)
     assert value in finding and "(bound: REASON)" in finding and "(range: " in finding and "about, near" in finding
     assert loose(prose, tight=False) == [], "elsewhere the comparison alone must hold"
-
-
-def test_false_claims_are_named_anywhere():
-    [finding] = loose("It is 64.1<!-- claim (bound: why not): x > 65 -->.", tight=False)
-    assert "Its claim `x > 65` is false. In this run\n  x = 64.13" in finding
 
 
 def test_what_a_claim_compares():
