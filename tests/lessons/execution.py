@@ -24,12 +24,10 @@ class LessonFailed(Exception):
     """A lesson that does not run through; the message says which cell, and why."""
 
 
-def execute(
-    book: NotebookNode,
-    folder: Path,
-    read_prose: Callable[[int, Evaluate], None] | None = None,
-    rounding: str = "",
-) -> NotebookNode:
+ReadProse = Callable[[int, Evaluate], None]
+
+
+def execute(book: NotebookNode, folder: Path, read_prose: ReadProse | None = None, rounding: str = "") -> NotebookNode:
     """A copy of the notebook, executed in a new kernel of this environment, under this one of its roundings.
 
     `read_prose` is called at each Markdown cell, with its place and with what evaluates expressions there.
@@ -37,9 +35,8 @@ def execute(
     """
     fresh = deepcopy(book)
     kernel = KernelManager(kernel_name=CURRENT_ENV_KERNEL_NAME, kernel_spec_manager=NbvalKernelspecManager())
-    client = NotebookClient(
-        fresh, km=kernel, timeout=HUNG, record_timing=False, resources={"metadata": {"path": str(folder)}}
-    )
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(fresh, km=kernel, timeout=HUNG, record_timing=False, resources=resources)
     client.reset_execution_trackers()
     env = environment.variables(rounding)
     with client.setup_kernel(cleanup_kc=True, stderr=subprocess.DEVNULL, env=env):

@@ -59,8 +59,8 @@ def faulty():
     return notebook(*book.cells, *lacking, code("heights = ["), markdown(MEAN), code("print(heights)"))
 
 
-def test_each_fault_is_named_but_not_what_is_lacking_and_nothing_piles_up_behind_a_broken_cell(run, monkeypatch):
-    monkeypatch.setattr(project, "lacking", {"needs-axe"})
+def test_each_fault_is_named_but_not_what_is_lacking_and_nothing_piles_up_behind_a_broken_cell(run):
+    project.lacking = {"needs-axe"}
     found = run(faulty())
     assert "-[3.0, 4.0, 6.0]\n+[3.0, 4.0, 5.0]" in found["cell 2"]
     assert found["cell 2"].startswith("trees.ipynb, code cell 2 ('heights = [3.0, 4.0, 5.0]'): Cell outputs differ")
@@ -76,21 +76,19 @@ def test_each_fault_is_named_but_not_what_is_lacking_and_nothing_piles_up_behind
 
 
 def test_where_outputs_are_not_compared_cells_run_and_claims_hold(run, monkeypatch):
-    monkeypatch.setattr(project, "switches", {"FOREST_GPU": "CUDA_VISIBLE_DEVICES"})
+    project.switches = {"FOREST_GPU": "CUDA_VISIBLE_DEVICES"}
     monkeypatch.setenv("FOREST_GPU", "1")
     failed = {name: message for name, message in run(notebook(*faulty().cells[:5])).items() if message}
     assert [*failed] == ["claims 1", "claims 2", "cell 5"]
     assert "Cell is tagged raises-exception, and nothing was raised" in failed["cell 5"]
 
 
-def test_a_project_adds_rules_and_items(run, monkeypatch):
+def test_a_project_adds_rules_and_items(run):
     class Never(pytest.Item):
         def runtest(self):
             raise AssertionError("never")
 
-    monkeypatch.setattr(
-        project, "items", [lambda file, place, cell: [Never.from_parent(file, name="never")] * ("old" in tags(cell))]
-    )
+    project.items = [lambda file, place, cell: [Never.from_parent(file, name="never")] * ("old" in tags(cell))]
     project.book_rules["name"] = lambda path, book: iter([f"{path.name} has {len(book.cells)} cells"])
     project.prose_rules["oak"] = lambda source: iter(["an oak"] * ("oak" in source))
     found = run(notebook(markdown("An oak."), markdown("An ash.", "old")))
