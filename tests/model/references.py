@@ -1,7 +1,6 @@
 """Copies the weights of our modules into torch's and d2l's, so that outputs can be compared."""
 
 import warnings
-from dataclasses import fields
 
 import torch
 from torch import nn
@@ -9,7 +8,6 @@ from torch import nn
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.model import Transformer
-from tfm_lib.writing.next_token import Rules
 
 
 @torch.no_grad()
@@ -60,10 +58,3 @@ def randomize(module: nn.Module, seed: int = 0) -> nn.Module:
             if p.dim() == 1:
                 p.add_(0.5)
     return module
-
-
-def with_rules(settings: dict) -> dict:
-    """The settings of a search as our functions take them: what `generate` names one by one is one `rules`."""
-    names = {field.name for field in fields(Rules)} & settings.keys()
-    rules = Rules(**{name: settings[name] for name in names})
-    return {name: value for name, value in settings.items() if name not in names} | {"rules": rules}

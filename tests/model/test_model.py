@@ -5,10 +5,8 @@ from math import sqrt
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.model.references import randomize, torch_twin
-from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
 from tfm_lib.writing.tracing import record_attention
 
@@ -45,15 +43,6 @@ def test_the_model_is_nn_transformer(norm_first, padded, layers, activation):
     assert torch.allclose(model(src, tgt), model.output(out), atol=1e-12)
 
 
-def test_embeddings_are_scaled_and_positions_added_on_both_sides():
-    model = small()
-    for side in (model.encoder.embedding, model.decoder.embedding):
-        expected = side.tokens.weight[[4, 9]] * 4.0 + side.positions.table[:2]  # sqrt(16) = 4
-        assert torch.allclose(side(torch.tensor([[4, 9]]))[0], expected)
-    side = small(embed_scale=1.0).encoder.embedding
-    assert torch.allclose(side(torch.tensor([[4]]))[0, 0], side.tokens.weight[4] + side.positions.table[0])
-
-
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_a_future_token_leaves_earlier_logits_bit_equal(norm_first, positions):
@@ -66,21 +55,6 @@ def test_a_future_token_leaves_earlier_logits_bit_equal(norm_first, positions):
         after = model(src, changed)
         assert torch.equal(after[:, :t], logits[:, :t])
         assert not torch.allclose(after[:, t:], logits[:, t:])
-
-
-def test_the_source_mask_can_be_given_and_a_target_mask_is_added_to_the_causal_one():
-    model = randomize(small())
-    src, tgt = random_ids(1, 6), random_ids(1, 4)
-    nothing_hidden = model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0))
-    keep = torch.tensor([[1, 1, 1, 1, 0, 0]]).bool()[:, None, None]
-    hidden = model.decode(tgt, model.encode(src, keep), src_mask=keep)
-    assert torch.allclose(hidden, model(F.pad(src[:, :4], (0, 2)), tgt), atol=1e-6)
-    assert not torch.allclose(hidden, nothing_hidden)
-    tgt_keep = torch.tensor([[0, 1, 1, 1]]).bool()[:, None, None]
-    with record_attention(model) as maps:
-        model.decode(tgt, model.encode(src), src_mask=padding_mask(src, 0), tgt_mask=tgt_keep)
-    weights = maps["decoder.layers.0.self_attention"][0, 0]
-    assert (weights[:, 0] == 0).all() and (weights.triu(1) == 0).all() and (weights[0] == 0).all()
 
 
 @pytest.mark.parametrize("start_id", [0, 2])

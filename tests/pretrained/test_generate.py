@@ -5,13 +5,12 @@ import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig
 from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from tests.model.references import with_rules
 from tfm_lib.model import Transformer
 from tfm_lib.pretrained.names import our_config
 from tfm_lib.pretrained.names import theirs as called
 from tfm_lib.pretrained.small import small_config
 from tfm_lib.writing.beam import beam_hypotheses, beam_search
-from tfm_lib.writing.next_token import next_token_probs
+from tfm_lib.writing.next_token import Rules, next_token_probs
 
 VOCAB, LONGEST = 40, 16
 DTYPES = (torch.float32, torch.float64)
@@ -61,25 +60,25 @@ def assert_equal_to_the_end(ours, theirs, model):
 
 
 BEAMS = [
-    dict(num_beams=4),
-    dict(num_beams=4, early_stopping=True, length_penalty=2.0, no_repeat_ngram_size=3, min_new_tokens=8),
-    dict(num_beams=6, length_penalty=0.6, no_repeat_ngram_size=2),
-    dict(num_beams=2, length_penalty=0.0),
-    dict(num_beams=3, length_penalty=-1.0, early_stopping=True),
+    (dict(num_beams=4), {}),
+    (dict(num_beams=4, early_stopping=True, length_penalty=2.0), dict(no_repeat_ngram_size=3, min_new_tokens=8)),
+    (dict(num_beams=6, length_penalty=0.6), dict(no_repeat_ngram_size=2)),
+    (dict(num_beams=2, length_penalty=0.0), {}),
+    (dict(num_beams=3, length_penalty=-1.0, early_stopping=True), {}),
 ]
 
 
-@pytest.mark.parametrize("settings", BEAMS)
-def test_every_beam_is_theirs(settings):
-    ends = set()
+@pytest.mark.parametrize(("settings", "rules"), BEAMS)
+def test_every_beam_is_theirs(settings, rules):
+    ends, options = set(), {**settings, "rules": Rules(**rules)}
     for seed in range(1, 7):
         ours, theirs = twins(KINDS[seed % 2], seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed // 2 % 2])
         src, beams = sources(ours), settings["num_beams"]
-        their = generate(theirs, src, num_return_sequences=beams, **settings)
-        tokens, scores = beam_hypotheses(ours, src, LONGEST, **with_rules(settings))
+        their = generate(theirs, src, num_return_sequences=beams, **settings, **rules)
+        tokens, scores = beam_hypotheses(ours, src, LONGEST, **options)
         ends |= assert_equal_to_the_end(tokens.flatten(0, 1), their.sequences, ours)
         assert torch.allclose(scores.flatten().float(), their.sequences_scores, atol=1e-4)
-        assert_equal_to_the_end(beam_search(ours, src, LONGEST, **with_rules(settings)), their.sequences[::beams], ours)
+        assert_equal_to_the_end(beam_search(ours, src, LONGEST, **options), their.sequences[::beams], ours)
     assert len(ends) > 3
 
 

@@ -1,9 +1,10 @@
-"""Files as nine models on the hub have them, at small sizes and with their oddities, write what transformers writes."""
+"""Files as models on the hub have them, at small sizes and with their oddities, write what transformers writes."""
 
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,11 @@ from tfm_lib.pretrained import from_pretrained
 from tfm_lib.pretrained.small import small_model
 
 
-def pickled(folder: Path, *, before_1_6: bool = False) -> None:
+def says(file: str, **values: object) -> Callable:
+    return lambda folder, model: settings(folder, file, **values)
+
+
+def pickled(folder: Path, model, *, before_1_6: bool = False) -> None:
     """The weights in pytorch_model.bin: a zip of pickles, or, of before torch 1.6, one pickle."""
     weights = load_file(folder / "model.safetensors")
     weights["final_logits_bias"] = weights.get("final_logits_bias", torch.zeros(1, len(weights["model.shared.weight"])))
@@ -27,7 +32,7 @@ def pickled(folder: Path, *, before_1_6: bool = False) -> None:
     torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=not before_1_6)
 
 
-def files_of_bart(folder: Path) -> None:
+def files_of_bart(folder: Path, model) -> None:
     """vocab.json and merges.txt as well, and <mask>, for which the larger models have no row."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.add_special_tokens(["<mask>"])
@@ -36,73 +41,44 @@ def files_of_bart(folder: Path) -> None:
     settings(folder, "tokenizer_config.json", mask_token="<mask>")
 
 
-def bart_base(folder: Path, model) -> None:
-    files_of_bart(folder)
+def without_head(folder: Path, model) -> None:
+    """And so without "model." in the names."""
     (folder / "model.safetensors").unlink()
-    model.model.save_pretrained(folder)  # without its head, and so without "model." in the names
+    model.model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
-    settings(folder, "config.json", add_bias_logits=False, normalize_before=False, task_specific_params={"x": {}})
 
 
-def bart_large_cnn(folder: Path, model) -> None:
-    files_of_bart(folder)
-    pickled(folder)
-    settings(folder, "generation_config.json", _from_model_config=True, eos_token_id=[2])
-
-
-def bart_large_xsum(folder: Path, model) -> None:
-    files_of_bart(folder)
+def halved_and_from_before_tokenizer_json(folder: Path, model) -> None:
     model.half().save_pretrained(folder)
-    (folder / "tokenizer.json").unlink()  # as in folders of before there was one
-    settings(folder, "config.json", eos_token_ids=[2], extra_pos_embeddings=2)
+    (folder / "tokenizer.json").unlink()
 
 
-def distilbart(folder: Path, model) -> None:
-    files_of_bart(folder)
-    pickled(folder, before_1_6=True)
-    settings(folder, "config.json", extra_pos_embeddings=2, force_bos_token_to_be_generated=True)
-
-
-def opus(folder: Path, model) -> None:
-    pickled(folder)
-    settings(folder, "config.json", static_position_embeddings=True, extra_pos_embeddings=0)
-
-
-def pegasus_xsum(folder: Path, model) -> None:
-    pickled(folder, before_1_6=True)
-    settings(folder, "config.json", add_final_layer_norm=True, normalize_before=True, extra_pos_embeddings=1)
-
-
-def pegasus_cnn_dailymail(folder: Path, model) -> None:
+def in_several_files(folder: Path, model) -> None:
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="20KB")
     assert (folder / "model.safetensors.index.json").exists()
 
 
-def trainer(folder: Path, model) -> None:
-    files_of_bart(folder)
+def kept_by_a_trainer(folder: Path, model) -> None:
     for name in ("optimizer.pt", "scheduler.pt", "training_args.bin", "rng_state.pth"):
         torch.save({"state": {}}, folder / name)
     settings(folder, "trainer_state.json", global_step=500, best_metric=1.0)
-    settings(folder, "generation_config.json", max_length=30)
 
 
-ONES: dict[str, tuple[str, Callable]] = {
-    "bart-base": ("bart", bart_base),
-    "bart-large-cnn": ("bart", bart_large_cnn),
-    "bart-large-xsum": ("bart", bart_large_xsum),
-    "distilbart-cnn-12-6": ("bart", distilbart),
-    "opus-mt-en-de": ("marian", opus),
-    "opus-mt-en-ROMANCE": ("marian", opus),
-    "pegasus-xsum": ("pegasus", pegasus_xsum),
-    "pegasus-cnn_dailymail": ("pegasus", pegasus_cnn_dailymail),
-    "checkpoint-500": ("bart", trainer),
+ONES: dict[str, tuple] = {
+    "bart-base": ("bart", files_of_bart, without_head, says("config.json", task_specific_params={})),
+    "bart-large-cnn": ("bart", files_of_bart, pickled, says("generation_config.json", eos_token_id=[2])),
+    "bart-large-xsum": ("bart", files_of_bart, halved_and_from_before_tokenizer_json),
+    "opus-mt-en-ROMANCE": ("marian", pickled, says("config.json", static_position_embeddings=True)),
+    "pegasus-xsum": ("pegasus", partial(pickled, before_1_6=True), says("config.json", add_final_layer_norm=True)),
+    "pegasus-cnn_dailymail": ("pegasus", in_several_files),
+    "checkpoint-500": ("bart", files_of_bart, kept_by_a_trainer, says("generation_config.json", max_length=30)),
 }
 
 
 def publish(name: str, parts: dict[str, Path], folder: Path) -> Path:
     """The files of a model of the hub, small and with random weights."""
-    family, oddities = ONES[name]
+    family, *oddities = ONES[name]
     shutil.copytree(parts[family], folder)
     if name == "opus-mt-en-ROMANCE":
         table = json.loads((folder / "vocab.json").read_text())
@@ -111,7 +87,8 @@ def publish(name: str, parts: dict[str, Path], folder: Path) -> Path:
         settings(folder, "tokenizer_config.json", target_lang="ROMANCE")
     model = small_model(family, vocab_size(family, folder), seed=3)
     model.save_pretrained(folder)
-    oddities(folder, model)
+    for oddity in oddities:
+        oddity(folder, model)
     return folder
 
 

@@ -218,7 +218,7 @@ def test_what_is_wrong_with_lines_is_said_once_and_the_others_are_written(capsys
         b"[1]": "expected an object with article, got list",
         b'{"article": 3}': "article must be a string, got int; write it as text",
         b"": "it is empty; fill it or leave it out",
-        b'{"article": "\\ud800"}': "article has half of a character",
+        b"\xff\xfe\xfa": "not Unicode",
     }
     Path("texts.jsonl").write_bytes(b"\n".join([story, *wrong, story, *wrong]) + b"\n")
     with pytest.raises(SystemExit) as end:
@@ -267,12 +267,10 @@ def test_standard_input_is_read_where_it_is_no_terminal(arguments, capsys, monke
     [
         (["--text", "a", "--file", "b"], "a text and a file are two things to summarize"),
         (["--text", " \n"], "the text: it is empty; fill it or leave it out"),
-        (["--file", "it's.txt"], "can't read it's.txt: there is no such file"),
-        (["--file", "pairs.CSV"], "can't read pairs.CSV: there is no such file; check the path"),
+        (["--file", "it's.CSV"], "can't read it's.CSV: there is no such file; check the path"),
         (["--file", "empty.txt"], "empty.txt: no texts in it; give each a line"),
         (["--file", "-"], "standard input: no texts in it"),
         (["--text", "fire", "--model", "runs/none"], "runs/none: no trained model is there; give one of: newsroom"),
-        (["--text", "fire", "--beams", "2", "--count", "3"], "2 beams find no 3 texts"),
     ],
 )
 def test_wrong_options_are_said(arguments, message, monkeypatch):

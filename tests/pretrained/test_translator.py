@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.writing.plain_beam import plain_beam_search
+from tests.writing.test_beam_search import plain_beam_search
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.commands.cli import main, run
 from tfm_lib.errors import CourseError
@@ -25,7 +25,6 @@ from tfm_lib.show.control import load_record
 from tfm_lib.show.scripts import weights_script
 from tfm_lib.show.translator_control import NAME, RECORDED, page_file, translation
 from tfm_lib.writing.beam import beam_search
-from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.decoding import greedy, token_log_probs
 from tfm_lib.writing.next_token import next_token_probs
 
@@ -113,21 +112,6 @@ def test_the_package_is_read_and_never_imported():
 
 
 # --- the SSRU
-
-
-def test_the_ssru_is_the_recurrence_step_by_step_and_with_a_cache():
-    torch.manual_seed(0)
-    ssru, x = SSRU(6).eval(), torch.randn(2, 5, 6)
-    state, steps = torch.zeros(2, 6), []
-    for step in x.unbind(1):
-        forget = ssru.forget_proj(step).sigmoid()
-        state = forget * state + (1 - forget) * ssru.candidate_proj(step)
-        steps.append(state.relu())
-    wanted = torch.stack(steps, 1)
-    assert torch.allclose(ssru(x, x, x, causal=True), wanted, atol=1e-6)
-    cache = KeyValueCache(5)
-    parts = [ssru(part, part, part, None, cache, causal=True) for part in x.split([2, 1, 2], 1)]
-    assert torch.allclose(torch.cat(parts, 1), wanted, atol=1e-6) and wanted.max() > 0.1
 
 
 def test_what_a_mask_hides_from_the_ssru_might_as_well_not_be_there():
@@ -230,19 +214,10 @@ def test_another_architecture_is_refused(settings, message):
         firefox.our_config(settings, 9, "file")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda items: items.pop("Wemb"), "only the model has Wemb"),
-        (lambda items: items.pop("decoder_l1_rnn_bf"), "only the model has decoder_l1_rnn_bf"),
-        (lambda items: items.update(new=torch.ones(1, 1)), "only the file has new"),
-        (lambda items: items.update(encoder_l1_ffn_b1=torch.ones(1, 9)), "of another shape are encoder_l1_ffn_b1"),
-    ],
-)
-def test_items_that_do_not_fit_are_refused(change, message):
+def test_items_that_do_not_fit_are_refused():
     items = small_items()
-    change(items)
-    with pytest.raises(CourseError, match=f"the items of file don't fit its model.yml: .*{message}"):
+    del items["Wemb"]
+    with pytest.raises(CourseError, match="the items of file don't fit its model.yml: only the model has Wemb"):
         firefox.build(items, firefox.our_config(YML, 9, "file"), "file")
 
 

@@ -13,16 +13,14 @@ from tests.model.references import randomize
 from tests.model.test_model import SMALL, random_ids, small
 from tests.writing.test_beam_search import assert_plain
 from tests.writing.test_decoding import lively, plain_greedy, ragged
-from tfm_lib.data.batches import Examples, encode_pairs, hide_words
+from tfm_lib.data.batches import encode_pairs, hide_words
 from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning import checkpoints, training
-from tfm_lib.learning.recipes import Recipe
-from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer, TransformerConfig
+from tfm_lib.pretrained import newsroom_model
 from tfm_lib.pretrained.summarizer import Summarizer
 from tfm_lib.writing.beam import beam_search
-from tfm_lib.writing.cache import DecoderCache
 from tfm_lib.writing.copying import CopyingTransformer, log_mixture
 from tfm_lib.writing.decoding import greedy, summarize
 from tfm_lib.writing.tracing import copied_from
@@ -87,16 +85,6 @@ def test_probabilities_are_those_of_a_plain_loop_and_sum_to_one(src, tgt, paddin
     assert torch.allclose(logits.log_softmax(-1), logits), "as logits, they are their own log-softmax"
 
 
-def test_with_the_gate_shut_it_is_the_plain_model():
-    plain, model = randomize(small()).eval(), randomize(copying()).eval()
-    src, tgt = ragged(high=30), random_ids(5, 4)
-    model.load_state_dict(plain.state_dict(), strict=False)
-    assert torch.allclose(gated(model, -40.0)(src, tgt), plain(src, tgt).log_softmax(-1), atol=1e-5)
-    assert torch.equal(greedy(gated(model, -200.0), src, 9), greedy(plain, src, 9))
-    start, of_plain = copying().state_dict(), small().state_dict()
-    assert all(torch.equal(start[name], of_plain[name]) for name in of_plain), "the pointer draws its weights last"
-
-
 def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
     model = randomize(copying()).double()
     src, tgt = random_ids(2, 5), random_ids(2, 3)
@@ -108,8 +96,10 @@ def test_a_source_that_is_hidden_whole_leaves_the_plain_model_behind_the_gate():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_a_pointer_starts_as_every_linear_layer_of_the_model():
-    for name, parameter in copying().pointer.named_parameters():
+def test_a_pointer_starts_as_every_linear_layer_of_the_model_and_draws_its_weights_last():
+    model, plain = copying(), small().state_dict()
+    assert all(torch.equal(model.state_dict()[name], weight) for name, weight in plain.items())
+    for name, parameter in model.pointer.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any()
         else:
@@ -171,18 +161,12 @@ def test_weights_too_small_for_a_gradient_count_as_none():
     assert mixed.isfinite().all() and all(x.grad.isfinite().all() for x in (weights, logits, gate))
 
 
-def test_the_cache_gives_the_logits_of_the_whole_and_the_keys_of_a_source_are_computed_once():
-    model, calls = randomize(copying()).double().eval(), []
-    src, tgt = random_ids(2, 5), random_ids(2, 7)
-    src[0, 3:] = 0
-    expected = model(src, tgt)
+def test_the_keys_of_a_source_are_computed_once():
+    model, src, calls = lively_copying(0), ragged(), []
     model.pointer.key_proj.register_forward_hook(lambda *_: calls.append(1))
-    memory, cache = model.encode(src), DecoderCache(2, 7, 5)
-    parts = [model.decode(t, memory, src_mask=padding_mask(src, 0), cache=cache) for t in tgt.split([1, 3, 2, 1], 1)]
-    assert torch.allclose(torch.cat(parts, dim=1), expected, atol=1e-12)
-    greedy(model, src, 9)
-    beam_search(model, src, 9)
-    assert len(calls) == 3
+    greedy(model, src, 8)
+    beam_search(model, src, 8)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
@@ -284,33 +268,18 @@ def test_only_rare_words_are_hidden():
 TOY = dict(vocab_size=len(KNOWN), max_length=20, d_model=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
 
 
-@pytest.fixture(scope="module")
-def learned() -> tuple[CopyingTransformer, Examples]:
-    """It has learned to write down the two words behind `saw`, whatever they are."""
-    names = ["rain", "wet", "in", "and", "Anna", "Weber", "Oslo", "Lima"]
-    texts = [(a, b) for a in names for b in names if a != b]
-    pairs = [Pair(f"is saw {a} {b}" if n % 2 else f"saw {a} {b} is", f"{a} {b}") for n, (a, b) in enumerate(texts)]
-    model, examples = copying(**TOY), encode_pairs(pairs, KNOWN, 20, 20)
-    sizes = {"steps": 100, "peak_rate": 5e-3, "warmup_steps": 10, "fall": "linear", "max_tokens": 300}
-    recipe = Recipe(**sizes, label_smoothing=0.0)
-    training.train(model, hide_words(examples, KNOWN, 0.2), recipe, progress=False)
-    return model.eval(), examples
-
-
-def test_names_that_were_never_seen_are_written(learned):
-    model, _ = learned
-    new = encode_pairs([Pair("saw Fatima Zanzibar is", "?"), Pair("is saw Quentin wet", "?")], KNOWN, 20, 20)
-    assert summarize(model, KNOWN, new, 5) == ["fatima zanzibar", "quentin wet"]
-    summarizer = Summarizer(model, KNOWN)
+def test_names_that_were_never_seen_are_written():
+    summarizer = Summarizer(*newsroom_model(copying=True))
+    story = "Boats brought fourteen tenants to dry ground in {} on Tuesday, said rescue leader {}."
+    stories = [story.format("Zanzibar", "Fatima Quentin"), story.format("Oslo", "Ada Lovelace")]
+    headline = "flood displaces 14 residents in {} on tuesday, says {}"
+    wanted = [headline.format("zanzibar", "quentin"), headline.format("oslo", "lovelace")]
     for beams in (1, 3):
-        assert summarizer.write("saw Fatima Zanzibar is", beams) == "fatima zanzibar"
-    found = summarizer.candidates(["saw Fatima Zanzibar is", "is saw Quentin wet", "is saw wet rain"])
-    assert [one.text for [one] in found] == ["fatima zanzibar", "quentin wet", "wet rain"]
-    assert summarizer.remarks("saw Fatima Zanzibar is") == []
-    assert summarizer.remarks("saw A B is C D") == ["unknown words, read as [unk]: D"]
-    src = torch.tensor([KNOWN.encode("saw Fatima Zanzibar is", ["fatima", "zanzibar"])])
-    tokens = greedy(model, src, 5)
-    assert copied_from(model, src, tokens).position[0, :2].tolist() == [1, 2]
+        assert [found.text for [found] in summarizer.candidates(stories, 1, beams)] == wanted
+    examples = encode_pairs([Pair(article, "?") for article in stories], summarizer.vocabulary, 72, 24)
+    assert summarize(summarizer.model, summarizer.vocabulary, examples, 24) == wanted
+    assert summarizer.remarks(stories[0]) == []
+    assert summarizer.remarks(" ".join(f"w{n}" for n in range(18))) == ["unknown words, read as [unk]: w16, w17"]
 
 
 def test_a_checkpoint_knows_that_its_model_copies(tmp_path):

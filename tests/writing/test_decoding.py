@@ -4,14 +4,11 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.model.references import randomize
 from tests.model.test_model import random_ids, small
 from tfm_lib.masks import padding_mask
 from tfm_lib.writing.beam import beam_search
-from tfm_lib.writing.cache import DecoderCache, KeyValueCache
+from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.decoding import Writer, after_the_end, evaluating, greedy, sample, token_log_probs
 from tfm_lib.writing.next_token import Rules, next_token_probs
 
@@ -75,18 +72,6 @@ def test_greedy_is_plain_greedy(changes):
                 assert torch.equal(greedy(model, src, longest), plain_greedy(model, src, longest))
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-def test_the_cache_gives_the_logits_of_the_whole_however_the_target_is_cut(cuts):
-    model = randomize(small()).double().eval()
-    src, tgt = random_ids(2, 5), random_ids(2, sum(cuts))
-    src[0, 3:] = 0
-    mask, memory, cache = padding_mask(src, 0), model.encode(src), DecoderCache(2, sum(cuts), 5)
-    parts = [model.decode(part, memory, src_mask=mask, cache=cache) for part in tgt.split(cuts, dim=1)]
-    assert cache.length == sum(cuts)
-    assert torch.allclose(torch.cat(parts, dim=1), model(src, tgt), atol=1e-12)
-
-
 def counted():
     """A model that never ends a text, and what it is asked: to encode, to project the source's keys, to decode."""
     model, calls = with_output_bias(29, -100.0, eos_id=29), []
@@ -113,14 +98,15 @@ def test_rows_that_have_ended_hold_padding_and_leave_the_batch():
     assert greedy(with_output_bias(2, 100.0), random_ids(3, 4), 10).tolist() == [[2]] * 3, "stops when all have ended"
 
 
-def test_each_module_has_its_own_mode_again_after_decoding_as_in_eval():
+@pytest.mark.parametrize("write", [greedy, beam_search])
+def test_each_module_has_its_own_mode_again_after_decoding_as_in_eval(write):
     model, src = lively(0, norm_first=True, dropout=0.5), random_ids(5, 7, high=8)
-    quiet = greedy(model.eval(), src, 8)
+    quiet = write(model.eval(), src, 8)
     model.train().encoder.eval()
     modes = [module.training for module in model.modules()]
-    assert torch.equal(greedy(model, src, 8), quiet)
+    assert torch.equal(write(model, src, 8), quiet)
     with pytest.raises(ValueError):
-        greedy(model, src + 100, 8)
+        write(model, src + 100, 8)
     assert [module.training for module in model.modules()] == modes and 0 < sum(modes) < len(modes)
     with evaluating(model):
         assert not any(module.training for module in model.modules())
