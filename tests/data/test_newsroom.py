@@ -32,18 +32,6 @@ PLAIN = [
 FIRE = {"event": "fire", "thing": "houses", "who": "Anna Weber", "where": "Oslo", "when": "Monday", "how_many": 12}
 
 
-def test_a_story_by_hand() -> None:
-    story = compose(**FIRE, before=["It was a calm week."], after=["A film crew from Lima is on its way."])
-    assert story == Story(
-        article="It was a calm week. Flames burned down twelve houses in Oslo on Monday. "
-        "Fire chief Anna Weber said that nobody was hurt. A film crew from Lima is on its way.",
-        summary="fire destroys 12 homes in oslo on monday, says weber",
-        event="fire",
-        phrasing=0,
-        slots={"who": "weber", "what": "homes", "where": "oslo", "when": "monday", "how_many": "12"},
-    )
-
-
 @pytest.mark.parametrize("stories", ROOM, ids=ROOM._fields)
 def test_sizes_of_stories_and_summaries(stories: list[Story]) -> None:
     for story in stories:
@@ -96,13 +84,9 @@ def test_stories_are_distinct_even_where_there_are_few(monkeypatch: pytest.Monke
     assert len({story.article for story in test}) == 1200
 
 
-def pairs(stories: list[Story], slot: str) -> set[tuple[str, str]]:
-    return {(story.event, story.slots[slot]) for story in stories}
-
-
 @pytest.mark.parametrize("slot", ["who", "where"])
 def test_no_pair_of_event_and_name_is_in_two_sets(slot: str) -> None:
-    train, dev, test, unseen = (pairs(stories, slot) for stories in ROOM)
+    train, dev, test, unseen = ({(story.event, story.slots[slot]) for story in stories} for stories in ROOM)
     assert not (train & dev or train & test or dev & test or unseen & (train | dev | test))
     # The sets differ in pairs alone: all names are in each of them.
     assert {name for _, name in train} == {name for _, name in dev} == {name for _, name in test}
@@ -147,13 +131,11 @@ def digest(stories: list[Story]) -> str:
     return sha256("\n".join(story.article + story.summary for story in stories).encode()).hexdigest()[:16]
 
 
-DIGESTS = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aaced344e6a"]
-
-
 def test_a_seed_gives_the_same_stories_everywhere() -> None:
     """Whatever the seed of hashes: this process has a random one."""
     small = make_newsroom(seed=3, train=50, dev=5, test=5)
-    assert [digest(stories) for stories in small] == DIGESTS and [*map(len, small)] == [50, 5, 5, 5]
+    digests = ["0a700f7d5fca0688", "d69185058a6a5a81", "b31ff726cfbae3ff", "a9159aaced344e6a"]
+    assert [digest(stories) for stories in small] == digests and [*map(len, small)] == [50, 5, 5, 5]
     usual, first, other = (make_newsroom(*seed, train=50, dev=5, test=5).train for seed in ([], [0], [4]))
     assert usual == first != other != small.train != first
 
