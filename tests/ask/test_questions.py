@@ -102,25 +102,6 @@ def test_a_question_is_read_without_its_claims(tmp_path):
     assert lesson == Lesson("01_x", "01 · X", [Question("01_x", "Why $x$?", "Because 1 < 2.\n\nReally.")])
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        GOOD.replace("**", "*"),
-        GOOD.replace("<summary>Answer</summary>", "<summary>Solution</summary>"),
-        GOOD.replace("</details>", ""),
-        GOOD.replace("Answer</summary>\n\n", "Answer</summary>\n"),
-        GOOD.replace("Because.\n\nReally.", ""),
-        "Why?",
-        "",
-    ],
-)
-def test_a_malformed_question_is_named_with_lesson_and_cell(tmp_path, bad):
-    path = write_lesson(tmp_path, GOOD, bad)
-    message = r"01_x\.ipynb, cell 4: a question must be Markdown, .*this is a markdown cell"
-    with pytest.raises(ValueError, match=message):
-        read_lesson(path)
-
-
 def test_choices_are_read_with_what_each_wrong_one_confuses(tmp_path):
     marked = CHOSEN.replace("no\n", "no<!-- claim: 1 < 2 -->\n").replace("often.", "often<!-- claim: 2 < 3 -->.")
     [read] = read_lesson(write_lesson(tmp_path, marked)).questions
@@ -132,28 +113,38 @@ def test_choices_are_read_with_what_each_wrong_one_confuses(tmp_path):
     )
 
 
+MALFORMED = "a question must be Markdown, .*this is a markdown cell"
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("good", "old", "new", "message"),
     [
-        ("- C: never\n", "", "choices are A, B; wanted are A, B and C"),
-        ("- C: never", "- D: never", "choices are A, B, D; wanted"),
-        ("- C: never", "- B: never", "choices are A, B, B; wanted"),
-        ("- C: never", "- C: never\n- D: ever\n- E: over", "choices are A, B, C, D, E; wanted"),
-        ("- C: never", "- never", "a question must be Markdown"),
-        ("- C: never", "- C: never\n\nSay one.", "a question must be Markdown"),
-        ("**B.** It is.", "It is.", "must begin with the letter of the right choice.*begins 'It is"),
-        ("**B.** It is.", "**b.** It is.", "must begin with the letter of the right choice"),
-        ("**B.** It is.", "**D.** It is.", "right choice is D of A, B, C"),
-        ("**B.** It is.", "**A.** It is.", "right choice is A of A, B, C, and its answer explains A, C"),
-        ("\n- C: It is often.", "", "right choice is B of A, B, C, and its answer explains A;"),
-        ("- C: It is often.", "- A: It is often.", "explains A, A;"),
-        ("\n\n- A: This confuses $<$ and $>$.\n- C: It is often.", "", "end in a list with an item '- A: why"),
-        ("- C: It is often.", "- C: It is often.\n\nThat is all.", "end in a list with an item"),
+        (GOOD, "**Why $x$?**", "*Why $x$?*", MALFORMED),
+        (GOOD, "<summary>Answer</summary>", "<summary>Solution</summary>", MALFORMED),
+        (GOOD, "</details>", "", MALFORMED),
+        (GOOD, "Answer</summary>\n\n", "Answer</summary>\n", MALFORMED),
+        (GOOD, "Because.\n\nReally.", "", MALFORMED),
+        (GOOD, GOOD, "Why?", MALFORMED),
+        (GOOD, GOOD, "", MALFORMED),
+        (CHOSEN, "- C: never\n", "", "choices are A, B; wanted are A, B and C"),
+        (CHOSEN, "- C: never", "- D: never", "choices are A, B, D; wanted"),
+        (CHOSEN, "- C: never", "- B: never", "choices are A, B, B; wanted"),
+        (CHOSEN, "- C: never", "- C: never\n- D: ever\n- E: over", "choices are A, B, C, D, E; wanted"),
+        (CHOSEN, "- C: never", "- never", MALFORMED),
+        (CHOSEN, "- C: never", "- C: never\n\nSay one.", MALFORMED),
+        (CHOSEN, "**B.** It is.", "It is.", "must begin with the letter of the right choice.*begins 'It is"),
+        (CHOSEN, "**B.** It is.", "**b.** It is.", "must begin with the letter of the right choice"),
+        (CHOSEN, "**B.** It is.", "**D.** It is.", "right choice is D of A, B, C"),
+        (CHOSEN, "**B.** It is.", "**A.** It is.", "right choice is A of A, B, C, and its answer explains A, C"),
+        (CHOSEN, "\n- C: It is often.", "", "right choice is B of A, B, C, and its answer explains A;"),
+        (CHOSEN, "- C: It is often.", "- A: It is often.", "explains A, A;"),
+        (CHOSEN, "\n\n- A: This confuses $<$ and $>$.\n- C: It is often.", "", "end in a list with an item '- A: why"),
+        (CHOSEN, "- C: It is often.", "- C: It is often.\n\nThat is all.", "end in a list with an item"),
     ],
 )
-def test_choices_that_do_not_fit_their_answer_are_named(tmp_path, old, new, message):
-    assert CHOSEN.count(old) == 1
-    path = write_lesson(tmp_path, GOOD, CHOSEN.replace(old, new))
+def test_a_malformed_question_is_named_with_lesson_and_cell(tmp_path, good, old, new, message):
+    assert good.count(old) == 1
+    path = write_lesson(tmp_path, GOOD, good.replace(old, new))
     with pytest.raises(ValueError, match=rf"01_x\.ipynb, cell 4: .*{message}"):
         read_lesson(path)
 
