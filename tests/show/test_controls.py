@@ -76,15 +76,6 @@ def test_a_model_that_copies_has_no_boxes():
         architecture_control(*newsroom_model(copying=True))
 
 
-def test_the_query_says_its_numbers_by_hand():
-    # Dot products with (1, 1.5) over the root of 2: 1 and -1 in the ratio of e^(2 / 1.41) to 1.
-    live = query_among_keys({"a": (1, 0), "b": (-1, 0)})
-    assert repr(live) == (
-        "The query (1.00, 1.50) gives a weight of 0.80 to “a” and 0.20 to “b”; “b” gets the least, 0.20. The "
-        "mixture of all keys lies at (0.61, 0.00). The score is the dot product / √2."
-    )
-
-
 def test_vectors_grow_from_layer_to_layer_until_the_last_norm_as_lesson_05_says():
     model, vocabulary = newsroom_model()
     encoder = [box.name for box in boxes(model.config)["encoder"] if box.label in ("Positions", "Add", "Memory")]
@@ -125,10 +116,6 @@ def test_no_box_touches_another_and_every_line_begins_and_ends_at_a_box(norm_fir
     streams = {x for line in drawn.streams for x, _ in line}
     assert all(x in streams or any(a <= x <= c and b <= y <= d for a, b, c, d in places) for x, y in ends)
     assert len(drawn.memory) == 6 and all(a > 0 and c < drawn.width and d < drawn.height for a, _, c, d in places)
-
-
-def test_a_word_that_occurs_twice_is_named_with_its_position():
-    assert "“fire” (0)" in repr(heads_control(*newsroom_model(), "Fire fire fire"))
 
 
 def test_a_mask_says_who_is_seen():
