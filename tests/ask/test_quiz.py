@@ -25,8 +25,6 @@ from tfm_lib.ask.quiz import filled_in, mathml, quiz, quiz_data
 from tfm_lib.show.figure import Figure
 from tfm_lib.show.live import ON_PAGES, VIEW, Live, caption, store_static_forms
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-
 
 @pytest.fixture
 def lessons(tmp_path, monkeypatch) -> Path:
@@ -322,7 +320,8 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
 @pytest.mark.skipif(UV is None, reason="uv installs the old versions")
 def test_the_quiz_works_with_the_oldest_ipywidgets_which_is_that_of_colab(tmp_path, lessons):
     names = ("anywidget", "ipywidgets", "mistune", "math-core")
-    needed = [line.replace(">=", "==") for line in PROJECT["project"]["dependencies"] if line.startswith(names)]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [line.replace(">=", "==") for line in project["dependencies"] if line.startswith(names)]
     python = tmp_path / "colab" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "colab"], check=True)
     subprocess.run([UV, "pip", "install", "--quiet", "--python", python, *needed], check=True)

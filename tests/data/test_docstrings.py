@@ -63,25 +63,20 @@ def test_what_has_no_summary_and_article_is_no_pair(docstring):
     assert pair_of(docstring) is None
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """One that fails where it is imported, and has tests and a copy of another package inside."""
+def test_a_package_is_read_and_not_imported_and_an_article_comes_once(tmp_path, monkeypatch):
+    """It fails where it is imported, and has tests and a copy of another package inside."""
     folder = tmp_path / "graphs_of_ours"
     text = f'raise SystemExit\ndef a():\n    """Return the degree of a node.\n\n    {BODY}"""\n'
     for name in ("__init__.py", "b.py", "tests/test_b.py", "_vendor/other.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text.replace("that end", f"that end, says {name},"))
     monkeypatch.syspath_prepend(tmp_path)
-    return folder.name
-
-
-def test_a_package_is_read_and_not_imported_and_an_article_comes_once(package, tmp_path):
-    assert len(list(docstrings(package))) == 2  # neither those of its tests nor those of others
-    (tmp_path / package / "c.py").write_text((tmp_path / package / "b.py").read_text())
-    assert len(list(docstrings(package))) == 3
-    articles = [pair.article for pair in harvest(package)]
+    assert len(list(docstrings(folder.name))) == 2  # neither those of its tests nor those of others
+    (folder / "c.py").write_text((folder / "b.py").read_text())
+    assert len(list(docstrings(folder.name))) == 3
+    articles = [pair.article for pair in harvest(folder.name)]
     assert ["says __init__.py," in articles[0], "says b.py," in articles[1]] == [True, True] and len(articles) == 2
-    assert package not in sys.modules
+    assert folder.name not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "this"])

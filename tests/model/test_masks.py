@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from tfm_lib.masks import causal_mask, check_mask, explicit_mask, length_mask, masked_softmax, padding_mask
 
-FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
-
 
 def test_masks_by_hand():
     mask = padding_mask(torch.tensor([[5, 3, 0], [0, 7, 2]]), pad_id=0)
@@ -42,7 +40,7 @@ def test_masked_softmax_leaves_its_input_alone_and_hides_keys_from_any_scores():
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_a_query_that_sees_nothing_gets_zeros_and_finite_gradients(dtype):
     scores = torch.randn(2, 3, 4, dtype=dtype, requires_grad=True)
     mask = torch.ones(2, 3, 4, dtype=torch.bool)

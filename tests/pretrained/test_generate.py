@@ -42,12 +42,6 @@ def sources(model, lengths=(9, 1, 4, 7, 2)):
     return src
 
 
-def generate(theirs, src, **settings):
-    mask = (src != theirs.generation_config.pad_token_id).long()
-    options = dict(max_new_tokens=LONGEST, do_sample=False, return_dict_in_generate=True, output_scores=True)
-    return theirs.generate(src, attention_mask=mask, **(options | settings))
-
-
 def assert_equal_to_the_end(ours, theirs, model):
     """Equal up to each row's end: what transformers puts after it has changed between its versions."""
     ends = set()
@@ -74,7 +68,9 @@ def test_every_beam_is_theirs(settings, rules):
     for seed in range(1, 7):
         ours, theirs = twins(KINDS[seed % 2], seed, end_bias=seed % 3 + 1.0, dtype=DTYPES[seed // 2 % 2])
         src, beams = sources(ours), settings["num_beams"]
-        their = generate(theirs, src, num_return_sequences=beams, **settings, **rules)
+        asked = dict(do_sample=False, return_dict_in_generate=True, output_scores=True, max_new_tokens=LONGEST)
+        mask = (src != ours.config.pad_id).long()
+        their = theirs.generate(src, attention_mask=mask, num_return_sequences=beams, **asked, **settings, **rules)
         tokens, scores = beam_hypotheses(ours, src, LONGEST, **options)
         ends |= assert_equal_to_the_end(tokens.flatten(0, 1), their.sequences, ours)
         assert torch.allclose(scores.flatten().float(), their.sequences_scores, atol=1e-4)

@@ -40,11 +40,6 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def newsroom() -> Summarizer:
-    return Summarizer(*newsroom_model())
-
-
 @pytest.fixture
 def toy() -> Summarizer:
     """Random weights: every text has many summaries that are nearly as probable."""
@@ -79,9 +74,9 @@ def test_one_beam_is_greedy_and_more_are_beam_search_by_probability(toy):
         assert toy.write(text, beams=4) == toy.candidates([text], count=3, beams=4)[0][0].text == best
 
 
-def test_a_candidates_probability_is_that_of_its_tokens(newsroom):
-    model, vocabulary = newsroom.model, newsroom.vocabulary
-    [candidates] = newsroom.candidates([STORY], count=4)
+def test_a_candidates_probability_is_that_of_its_tokens():
+    model, vocabulary = newsroom_model()
+    [candidates] = Summarizer(model, vocabulary).candidates([STORY], count=4)
     assert candidates[0].text == SUMMARY
     probabilities = [p for _, p in candidates]
     assert probabilities == sorted(probabilities, reverse=True) and sum(probabilities) < 1

@@ -69,7 +69,7 @@ TURNS = 4  # of each knob
 REACH = """root => [...root.querySelectorAll("input, select, textarea, button, [tabindex]")]
     .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && (e.type !== "radio" || e.checked))
     .map((e, number) => { e.dataset.knob = number; return number; })"""
-NAME = "e => e.ariaLabel || e.getAttribute('aria-label') || e.closest('label')?.innerText || e.innerText || e.name"
+CALLED = "e => e.ariaLabel || e.getAttribute('aria-label') || e.closest('label')?.innerText || e.innerText || e.name"
 # What a slider says to a screen reader, and the words beside it; other knobs have neither.
 SAID = """e => e.type !== "range" ? ["", ""]
     : [e.getAttribute("aria-valuetext"), e.parentElement.querySelector(".tfm-said").textContent]"""
@@ -165,7 +165,7 @@ def turn_every_knob(root: Any) -> dict[str, list[float]]:
         knob = root.locator(f"[data-knob='{number}']")
         if not knob.count() or knob.is_disabled():  # what another knob has taken away
             continue
-        name = " ".join((knob.evaluate(NAME) or "").split())[:40]
+        name = " ".join((knob.evaluate(CALLED) or "").split())[:40]
         assert name, f"without a name: {knob.evaluate('e => e.outerHTML')[:200]}"
         changed = knob.get_attribute("aria-pressed") == "true"  # a word that is chosen stays so
         for _ in range(TURNS):

@@ -265,9 +265,6 @@ def test_only_rare_words_are_hidden():
     assert hide_words(examples, vocabulary, 1.0, rare=0.5).words == [["oslo"], ["lima"], ["rome"], ["rome"]]
 
 
-TOY = dict(vocab_size=len(KNOWN), max_length=20, d_model=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
-
-
 def test_names_that_were_never_seen_are_written():
     summarizer = Summarizer(*newsroom_model(copying=True))
     story = "Boats brought fourteen tenants to dry ground in {} on Tuesday, said rescue leader {}."
@@ -283,7 +280,7 @@ def test_names_that_were_never_seen_are_written():
 
 
 def test_a_checkpoint_knows_that_its_model_copies(tmp_path):
-    model = copying(**TOY)
+    model = copying(vocab_size=len(KNOWN))
     for kept, file in ((Transformer(model.config), "b"), (model, "a")):
         checkpoints.save_checkpoint(tmp_path / file, kept, KNOWN)
         loaded = checkpoints.load_checkpoint(tmp_path / file)
