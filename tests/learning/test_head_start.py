@@ -55,15 +55,6 @@ def test_word_vectors_are_those_of_loops_and_of_the_whole_decomposition(texts, c
     assert np.allclose((vectors @ vectors.T).numpy(), expected, atol=2e-3)
 
 
-def test_words_in_the_same_company_are_alike():
-    """Cat and dog are never neighbors, nor in one text: what they share is what stands beside them."""
-    cat, dog, sun, moon, eats, sleeps, shines, rises = range(8)
-    texts = [[cat, eats], [cat, sleeps], [dog, eats], [dog, sleeps], [sun, shines], [sun, rises], [moon, shines]] * 9
-    vectors = word_vectors([*texts, [moon, rises]], 8, 4)
-    assert vectors[cat] @ vectors[dog] > 0.9 and vectors[sun] @ vectors[moon] > 0.9
-    assert abs(vectors[cat] @ vectors[sun]) < 0.9
-
-
 @pytest.mark.parametrize("texts", [[], [[]], [[3]], [[3], [4]]])
 def test_what_has_no_neighbors_has_no_vector(texts):
     assert not word_vectors(texts, 6, 4).any()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.test_cli import by_make
 from tests.commands.test_train_command import write_pairs
-from tests.learning.test_together import ROOT, path, torchrun
+from tests.learning.test_together import ENVIRONMENT, ROOT, path, torchrun
 from tests.times import HUNG
-from tfm_lib.commands.cli import given_to_make
-from tfm_lib.errors import BY_MAKE
 from tfm_lib.learning.checkpoints import load_checkpoint
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -53,15 +51,10 @@ def test_fsdp_around_our_layers_trains_as_one_process_does(tmp_path):
     assert losses[1][-1] < 0.7 * losses[1][0]
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 def test_make_passes_the_number_of_workers_on():
-    command = one("make train").split()
-    given = dict(word.split("=") for word in command[2:])
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**given, BY_MAKE: " ".join(given)}.items():
-            patch.setenv(name, value)
-        arguments = given_to_make("train")
-    assert arguments == [f"--{name.lower()}={value}" for name, value in given.items()] and "WORKERS" in given
+    given = dict(word.split("=") for word in one("make train").split()[2:])
+    assert by_make("train", **given) == [f"--{name.lower()}={value}" for name, value in given.items()]
+    assert "WORKERS" in given
 
 
 def here(command: str) -> str:
@@ -78,27 +71,25 @@ def here(command: str) -> str:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_pairs(Path("pairs.jsonl"), 40)
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.slow
-def test_two_nodes_train_together(environment):
+def test_two_nodes_train_together(pairs):
     command = here(one("--nnodes 2"))
-    nodes = [subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment) for _ in range(2)]
+    nodes = [subprocess.Popen(["bash", "-c", f"exec {command}"], env=ENVIRONMENT) for _ in range(2)]
     try:
         assert [node.wait(timeout=HUNG) for node in nodes] == [0, 0]
     finally:
         for node in nodes:
             node.terminate()
-    state = load_checkpoint(path("pairs.jsonl")).state
-    assert state is not None and state.finished
+    assert load_checkpoint(path("pairs.jsonl")).state.finished
 
 
 @pytest.mark.slow
-def test_the_slurm_script_runs(environment, tmp_path):
+def test_the_slurm_script_runs(pairs, tmp_path):
     """With stand-ins for Slurm's own commands: srun starts each node's task, scontrol names the nodes."""
     script = one("#SBATCH")
     assert script.startswith("#!/bin/bash\n#SBATCH")
@@ -112,6 +103,5 @@ def test_the_slurm_script_runs(environment, tmp_path):
     (tmp_path / "train.sh").write_text(here(script))
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
     slurm["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-eu", "train.sh"], env=environment | slurm, check=True, timeout=HUNG)
-    state = load_checkpoint(path("pairs.jsonl")).state
-    assert state is not None and state.finished
+    subprocess.run(["bash", "-eu", "train.sh"], env=ENVIRONMENT | slurm, check=True, timeout=HUNG)
+    assert load_checkpoint(path("pairs.jsonl")).state.finished

@@ -4,7 +4,6 @@ import math
 import random
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +30,9 @@ RECIPE = Recipe(steps=7, peak_rate=3e-3, warmup_steps=2, max_tokens=40)
 SIZES = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 1}
 
 
-def small_model(seed: int = 0) -> Transformer:
+def small_model() -> Transformer:
     """With dropout, so that random states matter; `d_ff` differs from `d_model`."""
-    set_seed(seed)
+    set_seed(0)
     return Transformer(TransformerConfig(vocab_size=len(VOCABULARY), max_length=16, dropout=0.2, **SIZES))
 
 
@@ -108,13 +107,6 @@ def test_the_loss_by_hand():
     assert smooth.item() == pytest.approx(0.8 * 2.5 * bit + 0.05 * 9 * bit)
 
 
-def test_padding_may_have_any_id():
-    logits, labels = torch.randn(1, 3, 4), torch.tensor([[0, 2, 3]])
-    costs = -logits[0].log_softmax(-1)
-    assert sequence_loss(logits, labels, pad_id=3).item() == pytest.approx((costs[0, 0] + costs[1, 2]).item() / 2)
-    assert sequence_loss(logits, labels, pad_id=0).item() == pytest.approx((costs[1, 2] + costs[2, 3]).item() / 2)
-
-
 def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 3, 5\)"):
         sequence_loss(torch.zeros(2, 3, 5), torch.ones(2, 4, dtype=torch.long), 0)
@@ -142,9 +134,8 @@ def test_the_fastest_device_is_taken_or_the_one_of_that_name(found, monkeypatch)
 # --- the loop
 
 
-def test_the_optimizer_is_the_papers_and_fused():
-    defaults = make_optimizer(small_model()).defaults
-    assert (defaults["betas"], defaults["eps"], defaults["fused"]) == ((0.9, 0.98), 1e-9, True)
+def test_the_optimizer_is_fused():
+    assert make_optimizer(small_model()).defaults["fused"]
 
 
 def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path, capsys):
@@ -210,12 +201,6 @@ def test_a_run_is_saved_before_during_and_after_it_and_ends_with_its_minutes(ste
     assert seen == saved
 
 
-def test_the_same_seed_gives_the_same_run(capsys):
-    losses = [train(small_model(seed), EXAMPLES, RECIPE, progress=False).loss for seed in (0, 0, 1)]
-    assert losses[0] == losses[1] != losses[2]
-    assert capsys.readouterr() == ("", ""), "without progress nothing is shown"
-
-
 class Clock:
     """Stands in for `time`: it goes on by so many seconds whenever it is read, and ticks in 1/64 s, as on Windows."""
 
@@ -260,10 +245,6 @@ def ends_are_padding() -> dict:
     return {"model": Transformer(replace(small_model().config, pad_id=2)), "examples": examples}
 
 
-def other_id(name: str) -> dict:
-    return {"examples": replace(EXAMPLES, **{name: 9})}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -272,9 +253,9 @@ def other_id(name: str) -> dict:
         (lambda: {"examples": NO_EXAMPLES}, "no examples to learn from; give one at least"),
         (lambda: {"model": diverged()}, "loss of step 1 is nan; lower peak_rate"),
         (ends_are_padding, "loss of step 1 is nan; all its labels are padding, the id 2"),
-        (partial(other_id, "pad_id"), "the model's pad_id is 0, .*vocabulary 9; build the model with pad_id=9"),
-        (partial(other_id, "start_id"), "the model's start_id is 1, .*vocabulary 9; build"),
-        (partial(other_id, "eos_id"), "the model's eos_id is 2, .*vocabulary 9; build"),
+        (lambda: {"examples": replace(EXAMPLES, pad_id=9)}, "the model's pad_id is 0, .*vocabulary 9; .*pad_id=9"),
+        (lambda: {"examples": replace(EXAMPLES, start_id=9)}, "the model's start_id is 1, .*vocabulary 9; build"),
+        (lambda: {"examples": replace(EXAMPLES, eos_id=9)}, "the model's eos_id is 2, .*vocabulary 9; build"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(change, message):
@@ -308,27 +289,21 @@ def run_until_killed(path: Path, step: int, frozen: bool = False) -> None:
         train(model, EXAMPLES, RECIPE, save=save, save_every=1, progress=False)
 
 
-def go_on(path: Path, examples: Examples = EXAMPLES, recipe: Recipe = RECIPE) -> tuple[Transformer, History]:
+def go_on(path: Path, examples: Examples = EXAMPLES) -> tuple[Transformer, History]:
     set_seed(99)
     model, _, state, _ = load_checkpoint(path)
-    return model, train(model, examples, recipe, start=state, progress=False)
-
-
-def test_the_bar_of_a_resumed_run_counts_on(tmp_path, capsys):
-    run_until_killed(tmp_path / "a.safetensors", 5)
-    model, _, state, _ = load_checkpoint(tmp_path / "a.safetensors")
-    train(model, EXAMPLES, RECIPE, start=state)
-    shown = capsys.readouterr().err
-    assert "| 5/7 steps" in shown and "| 7/7 steps, loss" in shown and "| 0/7" not in shown
+    return model, train(model, examples, RECIPE, start=state)
 
 
 @pytest.mark.parametrize(("step", "frozen"), [(0, False), (3, False), (7, False), (0, True), (3, True)])
-def test_a_resumed_run_ends_with_the_very_weights(tmp_path, step, frozen):
+def test_a_resumed_run_ends_with_the_very_weights_and_its_bar_counts_on(tmp_path, capsys, step, frozen):
     start, expected_model = small_model(), small_model()
     expected_model.encoder.requires_grad_(not frozen)
     expected = train(expected_model, EXAMPLES, RECIPE, progress=False)
     run_until_killed(tmp_path / "a.safetensors", step, frozen)
     resumed, history = go_on(tmp_path / "a.safetensors")
+    shown = capsys.readouterr().err
+    assert f"| {step}/7 steps" in shown and "| 7/7 steps" in shown and ("| 0/7" in shown) == (step == 0)
     assert history == expected
     assert same_weights(resumed, expected_model)
     assert same_weights(resumed.encoder, start.encoder) == frozen and not same_weights(resumed.decoder, start.decoder)
@@ -394,6 +369,7 @@ class Wrapped(torch.nn.Sequential):
         return self[0](src, tgt)
 
 
-def test_any_module_trains():
+def test_any_module_trains(capsys):
     alone, wrapped = (train(kind(small_model()), EXAMPLES, RECIPE, progress=False) for kind in (lambda m: m, Wrapped))
     assert alone == wrapped
+    assert capsys.readouterr() == ("", ""), "without progress nothing is shown"

@@ -4,18 +4,15 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
-from torch import distributed
 
-from tests.learning.test_training import EXAMPLES, RECIPE, small_model
+from tests.learning.test_training import EXAMPLES
 from tfm_lib.data.batches import Batch
-from tfm_lib.data.vocabulary import PAD_ID
-from tfm_lib.learning import launching, training, workers
+from tfm_lib.learning import launching, workers
 
 # Summaries of many lengths, so that rows and labels are shared out differently.
 BATCH = Batch.of(EXAMPLES.articles[:5], [ids * (n % 3 + 1) for n, ids in enumerate(EXAMPLES.summaries[:5])])
@@ -29,12 +26,6 @@ def test_every_row_falls_to_one_worker(number):
     assert sum(part for _, part in shares) == pytest.approx(1)
     assert all(len(share.src) == len(share.decoder_input) == len(share.labels) > 0 for share, _ in shares)
     assert [part for _, part in shares[5:]] == [0.0] * (number - 5), "nothing is left, so nothing counts"
-
-
-def test_a_part_counts_labels_not_rows():
-    labels = torch.tensor([[5, 5, 5], [2, PAD_ID, PAD_ID], [5, 2, PAD_ID]])
-    batch = Batch(labels, labels, labels)
-    assert [workers.worker_share(batch, rank, 2)[1] for rank in (0, 1)] == pytest.approx([5 / 6, 1 / 6])
 
 
 def test_which_device_a_worker_takes(monkeypatch):
@@ -51,35 +42,6 @@ def test_which_device_a_worker_takes(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "2")
     with pytest.raises(ValueError, match="3 workers, but GPUs: 2; start a worker for each GPU"):
         workers.find_device("cuda")
-
-
-# --- a team of one, in this process
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    if not distributed.is_available():
-        pytest.skip("this build of torch has no torch.distributed")
-    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
-
-
-def test_a_step_of_the_team_is_adam_on_the_sum_of_the_shares(alone):
-    """Of three workers one is here. DDP would divide the sum of their gradients by three."""
-    model, reference = (small_model().double().eval() for _ in range(2))
-    team = workers._Team(model, torch.device("cpu"), [])
-    assert (team.rank, team.number) == (0, 1)
-    team.number = 3
-    optimizer = training.make_optimizer(model)
-    team.take_step(model, BATCH, optimizer, RECIPE, rate=0.0)  # leaves gradients, which must not pile up
-    loss = team.take_step(model, BATCH, optimizer, RECIPE, rate=0.01)
-    share, part = workers.worker_share(BATCH, 0, 3)
-    expected = part * training.sequence_loss(reference(share.src, share.decoder_input), share.labels, PAD_ID, 0.1)
-    (3 * expected).backward()
-    assert loss == pytest.approx(expected.item(), rel=1e-9) and optimizer.param_groups[0]["lr"] == 0.01
-    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_who_is_a_worker_and_who_is_the_first(monkeypatch):
