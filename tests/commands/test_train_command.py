@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -79,10 +80,6 @@ def trained(*options: str, stem: str = "shop") -> Checkpoint:
     return checkpoints.load_checkpoint(checkpoint_of(stem))
 
 
-def interrupt(*arguments):
-    raise KeyboardInterrupt
-
-
 def test_ten_pairs_are_learned_by_heart(capsys):
     run()
     folder = Path("runs/ten_pairs-seed0")
@@ -125,14 +122,9 @@ def test_a_stopped_run_goes_on_to_the_very_weights(shop, monkeypatch):
     with pytest.raises(ValueError, match="unfinished run: --resume goes on, --replace begins it anew"):
         run("--data", shop, "--steps", "4")
 
-    real, calls = training.train_step, []
-
-    def interrupted(*arguments):
-        calls.append(arguments)
-        return interrupt() if len(calls) == 3 else real(*arguments)
-
+    real, steps = training.train_step, Mock(side_effect=[None, None, KeyboardInterrupt])
     with monkeypatch.context() as patch:
-        patch.setattr(training, "train_step", interrupted)
+        patch.setattr(training, "train_step", lambda *arguments: steps() or real(*arguments))
         with pytest.raises(SystemExit, match=r"is whole, and the same command with --resume goes on"):
             run("--data", shop, "--steps", "4", "--resume")
     torch.rand(3)
@@ -141,7 +133,7 @@ def test_a_stopped_run_goes_on_to_the_very_weights(shop, monkeypatch):
 
 
 def test_a_run_stopped_before_its_first_checkpoint_promises_none(shop, monkeypatch):
-    monkeypatch.setattr(checkpoints, "save_checkpoint", interrupt)
+    monkeypatch.setattr(checkpoints, "save_checkpoint", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run("--data", shop, "--steps", "1")
 

@@ -9,15 +9,13 @@ Source: DeMillo et al. 1978, "Hints on Test Data Selection"; the changes are mos
 
 import ast
 import contextlib
-import copy
 import gc
 import os
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -27,40 +25,29 @@ CPU_SECONDS = 60  # for one test file; a change that hangs it is noticed
 
 # Each taught module, and the test files that hold it, in the order in which they run.
 TESTS = {
-    "masks": ["model/test_masks", "model/test_attention", "model/test_model"],
-    "attention": [
-        "model/test_attention",
-        "model/test_model",
-        "writing/test_decoding",
-        "model/test_variants",
-        "model/test_d2l",
-    ],
-    "positions": ["model/test_positions", "model/test_model", "model/test_variants"],
-    "layers": ["model/test_layers", "model/test_model", "model/test_variants"],
-    "model": ["model/test_model", "writing/test_decoding", "pretrained/test_generate", "model/test_variants"],
-    "writing/copying": ["writing/test_copying"],
-    "writing/next_token": ["writing/test_next_token", "writing/test_decoding"],
-    "writing/decoding": [
-        "writing/test_decoding",
-        "writing/test_beam_search",
-        "model/test_variants",
-        "writing/test_copying",
-    ],
-    "writing/beam": ["writing/test_beam_search", "pretrained/test_generate"],
-    "data/vocabulary": ["data/test_batches", "writing/test_copying", "learning/test_training"],
-    "data/batches": ["data/test_batches", "writing/test_copying", "learning/test_training"],
-    "data/pairs": ["data/test_pairs", "data/test_records"],
-    "data/newsroom": ["data/test_newsroom"],
-    "learning/training": ["learning/test_training", "learning/test_checkpoints", "learning/test_workers"],
-    "learning/checkpoints": ["learning/test_checkpoints", "learning/test_training"],
-    "learning/progress": ["learning/test_training"],
-    "learning/resuming": ["learning/test_training"],
-    "learning/launching": ["learning/test_workers", "learning/test_together"],
-    "learning/workers": ["learning/test_workers", "learning/test_together"],
-    "writing/rouge": ["writing/test_scoring"],
-    "writing/scoring": ["writing/test_scoring"],
-    "pretrained/summarizer": ["pretrained/test_summarizer"],
-    "writing/tracing": ["writing/test_tracing", "model/test_attention", "writing/test_copying"],
+    "masks": "model/test_masks model/test_attention model/test_model",
+    "attention": "model/test_attention model/test_model writing/test_decoding model/test_variants model/test_d2l",
+    "positions": "model/test_positions model/test_model model/test_variants",
+    "layers": "model/test_layers model/test_model model/test_variants",
+    "model": "model/test_model writing/test_decoding pretrained/test_generate model/test_variants",
+    "writing/copying": "writing/test_copying",
+    "writing/next_token": "writing/test_next_token writing/test_decoding",
+    "writing/decoding": "writing/test_decoding writing/test_beam_search model/test_variants writing/test_copying",
+    "writing/beam": "writing/test_beam_search pretrained/test_generate",
+    "data/vocabulary": "data/test_batches writing/test_copying learning/test_training",
+    "data/batches": "data/test_batches writing/test_copying learning/test_training",
+    "data/pairs": "data/test_pairs data/test_records",
+    "data/newsroom": "data/test_newsroom",
+    "learning/training": "learning/test_training learning/test_checkpoints learning/test_workers",
+    "learning/checkpoints": "learning/test_checkpoints learning/test_training",
+    "learning/progress": "learning/test_training",
+    "learning/resuming": "learning/test_training",
+    "learning/launching": "learning/test_workers learning/test_together",
+    "learning/workers": "learning/test_workers learning/test_together",
+    "writing/rouge": "writing/test_scoring",
+    "writing/scoring": "writing/test_scoring",
+    "pretrained/summarizer": "pretrained/test_summarizer",
+    "writing/tracing": "writing/test_tracing model/test_attention writing/test_copying",
 }
 ENOUGH = 0.95
 
@@ -88,57 +75,53 @@ def parsed(module: str) -> ast.Module:
 def mutants(module: str) -> Iterator[Mutant]:
     """Every mutant of a module."""
     tree = parsed(module)
-    for node, put in _executed(tree):
-        for other in _mutations(node):
-            put(other)
-            was, becomes = (ast.unparse(part).splitlines()[0] for part in (node, other))
-            yield Mutant(module, node.lineno, f"{was}  ->  {becomes}", ast.unparse(tree))
-            put(node)
+    for node in _executed(tree):
+        was = ast.unparse(node).splitlines()[:1]
+        for name, value in list(_changes(node)):
+            before = getattr(node, name)
+            setattr(node, name, value)
+            change = "  ->  ".join(was + ast.unparse(node).splitlines()[:1])
+            yield Mutant(module, node.lineno, change, ast.unparse(tree))
+            setattr(node, name, before)
 
 
-def _executed(parent: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
-    """What is executed below a node, each part with a function that puts another in its place."""
-    for name, value in ast.iter_fields(parent):
-        if name in ("annotation", "returns"):
-            continue
-        for at, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Raise):
-                continue
-            # zip(strict=True) makes no difference either, but raises where a caller is wrong.
-            if isinstance(node, ast.keyword) and (node.arg in UNSEEN or ast.unparse(node) == "strict=True"):
-                continue
-            place = partial(setattr, parent, name) if at is None else partial(value.__setitem__, at)
-            yield node, place
-            yield from _executed(node)
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all that is executed below it."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.AST) and name not in ("annotation", "returns") and _is_seen(part):
+                yield from _executed(part)
 
 
-def _mutations(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in the place of a node."""
+def _is_seen(node: ast.AST) -> bool:
+    """Whether a test could see a change in it. zip(strict=True) only raises, and only where a caller is wrong."""
+    if isinstance(node, ast.keyword):
+        return node.arg not in UNSEEN and ast.unparse(node) != "strict=True"
+    return not isinstance(node, ast.JoinedStr | ast.Raise)
 
-    def changed(**fields: object) -> ast.AST:
-        other = copy.copy(node)
-        vars(other).update(fields)
-        return other
 
+def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Which field of a node may have which other value."""
     match node:
         case ast.Compare(ops=operators):
             for at, operator in enumerate(operators):
-                yield changed(ops=[*operators[:at], OTHER[type(operator)](), *operators[at + 1 :]])
+                yield "ops", [*operators[:at], OTHER[type(operator)](), *operators[at + 1 :]]
         case ast.BinOp(op=operator) | ast.AugAssign(op=operator) | ast.BoolOp(op=operator):
-            yield changed(op=OTHER[type(operator)]())
+            yield "op", OTHER[type(operator)]()
         case ast.UnaryOp(op=operator, operand=operand):
-            yield changed(operand=ast.UnaryOp(operator, operand))  # twice is as good as not at all
+            yield "operand", ast.UnaryOp(operator, operand)  # twice is as good as not at all
         case ast.Constant(value=bool() as value):
-            yield changed(value=not value)
+            yield "value", not value
         case ast.Constant(value=int() | float() as value):
-            yield changed(value=value + 1 if isinstance(value, int) else 2 * value or 1.0)
+            yield "value", value + 1 if isinstance(value, int) else 2 * value or 1.0
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             if not isinstance(test, ast.Compare | ast.UnaryOp):  # these have mutants of their own
-                yield changed(test=ast.UnaryOp(ast.Not(), test))
+                yield "test", ast.UnaryOp(ast.Not(), test)
         case ast.Call(keywords=keywords):
             for at, keyword in enumerate(keywords):
                 if keyword.arg not in (None, "strict", *UNSEEN):
-                    yield changed(keywords=[*keywords[:at], *keywords[at + 1 :]])
+                    yield "keywords", [*keywords[:at], *keywords[at + 1 :]]
 
 
 @contextlib.contextmanager
@@ -175,7 +158,7 @@ def outcome(folder: Path, tests: str) -> int:
 def survives(mutant: Mutant) -> bool:
     """Whether all tests of its module pass on it. One that hangs them, or can't be imported, does not survive."""
     with broken({mutant.module: mutant.source}) as folder:
-        return all(outcome(folder, tests) == 0 for tests in TESTS[mutant.module])
+        return all(outcome(folder, tests) == 0 for tests in TESTS[mutant.module].split())
 
 
 def prepare() -> None:
@@ -202,7 +185,7 @@ if __name__ == "__main__":
     drawn = Random(int(seed)).sample(everyone, min(int(number), len(everyone)))
     chosen = sorted({mutant.module for mutant in drawn})
     with broken({module: ast.unparse(parsed(module)) for module in chosen}) as folder:  # that is: not broken
-        for tests in dict.fromkeys(tests for module in chosen for tests in TESTS[module]):
+        for tests in dict.fromkeys(tests for module in chosen for tests in TESTS[module].split()):
             if outcome(folder, tests):
                 sys.exit(f"{tests} fails without any change, so that its failing is no proof")
     killed = len(drawn)

@@ -52,10 +52,10 @@ FROM_DRIVE, FROM_BADGE = ((OURS, way) for way in ("drive", "badge"))
 EACH = [(runtime, way) for way in ("badge", "drive") for runtime in RUNTIMES if way == "badge" or runtime == "2026.01"]
 
 
-def each(slow: list = [], weekly: list = []) -> pytest.MarkDecorator:  # noqa: B006 (read only)
-    """The test in these runtimes, each with the way by which the course comes into it."""
-    marked = [(case, pytest.mark.slow) for case in slow] + [(case, pytest.mark.weekly) for case in weekly]
-    chosen = [pytest.param(case, id="-".join((*case, mark.name)), marks=mark) for case, mark in marked]
+def each(**cases: list) -> pytest.MarkDecorator:
+    """The test in these runtimes, slow or weekly, each with the way by which the course comes into it."""
+    marked = [(case, mark) for mark, of_mark in cases.items() for case in of_mark]
+    chosen = [pytest.param(case, id="-".join((*case, mark)), marks=getattr(pytest.mark, mark)) for case, mark in marked]
     return pytest.mark.parametrize("colab", chosen, indirect=True)
 
 
@@ -136,13 +136,10 @@ class Colab(NamedTuple):
     def run(self, book: NotebookNode, name: str, program: str = "colab") -> str:
         """Executes a notebook as a program would; returns what a cell that fails shows, or nothing."""
         content = self.folder / "content"
-        before, kernels = (
-            BEFORE[program].format(content, name),
-            KernelSpecManager(kernel_dirs=[f"{self.folder}/kernels"]),
-        )
+        kernels = KernelSpecManager(kernel_dirs=[f"{self.folder}/kernels"])
         kernel = KernelManager(kernel_name="colab", kernel_spec_manager=kernels)
         resources = {"metadata": {"path": str(self.folder if program == "vscode" else content)}}
-        book.cells.insert(0, code(before))
+        book.cells.insert(0, code(BEFORE[program].format(content, name)))
         client = NotebookClient(book, km=kernel, timeout=HUNG, resources=resources)
         started: list[str] = []
         client.on_cell_start = lambda cell, cell_index: started.append(cell.id)
