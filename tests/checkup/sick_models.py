@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from tfm_lib.checkup import Report, checkup
+
 VOCAB, PAD, START, EOS = 24, 0, 1, 2
 
 MODEL = """
@@ -54,18 +56,13 @@ class Attention(nn.Module):
         weights = self.drop(scores.softmax(-1))
         return self.wo((weights @ v).transpose(1, 2).reshape(x.shape[0], -1, D))
 
-class FeedForward(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up, self.down = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
-
-    def forward(self, x):
-        return self.down(F.relu(self.up(x)))
+def feed_forward():
+    return nn.Sequential(nn.Linear(D, 2 * D), nn.ReLU(), nn.Linear(2 * D, D))
 
 class EncoderLayer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention, self.ff = Attention(), FeedForward()
+        self.attention, self.ff = Attention(), feed_forward()
         self.norm1, self.norm2 = nn.LayerNorm(D), nn.LayerNorm(D)
         self.drop = nn.Dropout(0.1)
 
@@ -76,7 +73,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention, self.cross, self.ff = Attention(), Attention(), FeedForward()
+        self.attention, self.cross, self.ff = Attention(), Attention(), feed_forward()
         self.norm1, self.norm2, self.norm3 = nn.LayerNorm(D), nn.LayerNorm(D), nn.LayerNorm(D)
         self.drop = nn.Dropout(0.1)
 
@@ -259,9 +256,13 @@ class Plant:
 
     def build(self) -> tuple[Any, dict[str, Any]]:
         """The sick model, and what `checkup` gets beside it."""
-        assert self.source.count(self.old) >= 1, f"{self.name}: {self.old!r} is not in the source"
+        assert self.old in self.source, f"{self.name}: {self.old!r} is not in the source"
         model, given = built(self.source.replace(self.old, self.new))
         return model, {**given, **self.given}
+
+    def examined(self, **how: Any) -> Report:
+        model, given = self.build()
+        return checkup(model, **given, **how)
 
 
 def built(source: str) -> tuple[Any, dict[str, Any]]:
@@ -276,7 +277,6 @@ def built(source: str) -> tuple[Any, dict[str, Any]]:
 
 
 MASK = "mask = self.causal(tgt.shape[1], past)"
-NORM2 = "return self.norm3(x + self.drop(self.ff(x)))"
 LOSS = "logits, labels = self(src, tgt[:, :-1]), tgt[:, 1:]"
 TABLE = "return x + self.pe[past : past + x.shape[1]]"
 NORMS = "self.norm1, self.norm2, self.norm3 = nn.LayerNorm(D), nn.LayerNorm(D), nn.LayerNorm(D)"
@@ -298,7 +298,7 @@ PLANTS = [
     Plant("logits of a constant", "output.constant", "return self.out(x)", "return self.out(torch.ones_like(x))"),
     Plant("root of a negative number", "output.nan", "return self.out(x)", "return self.out(x).sqrt()"),
     Plant("dropout of logits", "dropout.logits", "return self.out(x)", "return F.dropout(self.out(x), 0.1, self.training)"),
-    Plant("dropout in eval", "dropout.eval", "return self.down(F.relu(self.up(x)))", "return self.down(F.dropout(F.relu(self.up(x)), 0.1))"),
+    Plant("dropout in eval", "dropout.eval", "nn.ReLU(),", "type('Drop', (nn.Module,), {'forward': lambda self, x: F.dropout(x.relu(), 0.1)})(),"),
     # The future
     Plant("no causal mask", "causality.leak", MASK, "mask = torch.ones(tgt.shape[1], past + tgt.shape[1]).bool()"),
     Plant("causal mask one too far", "causality.off_by_one", ".tril(past)", ".tril(past + 1)"),
