@@ -53,6 +53,12 @@ def table(file: str, section: str = "") -> list[dict[str, str]]:
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
+def sections(sources: list[str]) -> dict[str, str]:
+    """What stands under each heading of a text, by the heading's name in links; what comes before all is under ""."""
+    opening, *rest = re.split(r"^## ", "\n".join(sources), flags=re.MULTILINE)
+    return {"": opening} | {slug(text.partition("\n")[0]): text for text in rest}
+
+
 @cache
 def links(path: Path) -> list[str]:
     """Where the links and pictures of a text lead, in order; what stands in code is none."""

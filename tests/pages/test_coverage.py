@@ -21,14 +21,9 @@ SELF_TESTS = ("exercises", "questions", "claims-that-you-will-meet")  # which sp
 @cache
 def sections(path: Path) -> dict[str, str]:
     """What stands under each heading, code as well, in lower case and without links to other sections."""
-    texts: dict[str, str] = {}
     sources = [path.read_text(encoding="utf-8")] if path.suffix == ".md" else [c.source for c in cells.read(path).cells]
-    anchor = ""
-    for piece in (piece for source in sources for piece in re.split(r"^(?=## )", source, flags=re.MULTILINE)):
-        if heading := re.match(r"## (.+)", piece):
-            anchor = links.slug(heading[1])
-        texts[anchor] = f"{texts.get(anchor, '')}\n{LINK.sub('', piece)}".casefold()
-    return {anchor: text for anchor, text in texts.items() if not anchor.endswith(SELF_TESTS)}
+    texts = links.sections(sources).items()
+    return {anchor: LINK.sub("", text).casefold() for anchor, text in texts if not anchor.endswith(SELF_TESTS)}
 
 
 def match(what: str, texts: dict[str, str]) -> dict[str, float]:

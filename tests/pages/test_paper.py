@@ -5,6 +5,7 @@ from base64 import b64encode
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -13,6 +14,8 @@ from tfm_lib.lessons import LESSONS
 pytest.importorskip("typst", reason="the group `paper` is not installed")
 pytest.importorskip("sphinx_revealjs", reason="the group `paper` is not installed")
 from docs.paper import book, cells, slides
+
+pypdfium2 = pytest.importorskip("pypdfium2", reason="the group `paper` is not installed")
 
 # Words for what a page or a notebook can do, and paper cannot.
 INTERACTIVE = re.compile(
@@ -119,18 +122,21 @@ def test_a_sentence_that_a_lesson_lost_is_named(small, monkeypatch):
         cells.read(small)
 
 
-def test_a_book_is_typeset_and_what_is_not_in_it_is_no_link(small, tmp_path):
-    import pypdfium2
+def typeset(folder, text: str) -> tuple[list[str], list[str]]:
+    """The titles in the contents of a book of this text, and the text of each page."""
+    page = folder / "99_small.ipynb"
+    page.write_text(text, encoding="utf-8")
+    book.typeset([page], folder, folder / "book.pdf")
+    with pypdfium2.PdfDocument(folder / "book.pdf") as pdf:
+        titles = [entry.get_title() for entry in pdf.get_toc()]
+        return titles, [page.get_textpage().get_text_bounded() for page in pdf]
 
-    page = tmp_path / "99_small.ipynb"
+
+def test_a_book_is_typeset_and_what_is_not_in_it_is_no_link(small, tmp_path):
     chapter = book.Chapter(small, tmp_path)
     chapter.text = [part for part in chapter.text if "#picture" not in part]  # a PNG of one line
-    page.write_text(str(chapter), encoding="utf-8")
-    book.typeset([page], tmp_path, tmp_path / "book.pdf")
-    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
-        titles = [entry.get_title() for entry in pdf.get_toc()]
-        assert titles[:2] == ["99 · Small", "1 Sums"] and titles[-1] == "Answers to the questions"
-        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    titles, texts = typeset(tmp_path, str(chapter))
+    assert titles[:2] == ["99 · Small", "1 Sums"] and titles[-1] == "Answers to the questions"
     assert texts[1].startswith("Contents") and "1 Sums" in texts[1] and "2 + 2" not in texts[2]
     assert "deeper and out" in texts[-1] or "deeper and out" in texts[-2]
 
@@ -151,25 +157,15 @@ def test_a_deck_that_fails_leaves_all_that_was_there(tmp_path, monkeypatch):
 
 
 def test_no_page_begins_with_the_single_line_of_code_of_a_task(tmp_path):
-    import pypdfium2
-
     pages = [f"# {n}\n\n" + "Line.\n\n" * n + "Task.\n\n```python\nx = ...\n```\n" for n in range(26, 42)]
-    (tmp_path / "tasks.md").write_text("\n".join(pages), encoding="utf-8")
-    book.typeset([tmp_path / "tasks.md"], tmp_path, tmp_path / "book.pdf")
-    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
-        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    _, texts = typeset(tmp_path, "\n".join(pages))
     assert [text for text in texts if text.count("x = ...") != text.count("Task.")] == []
 
 
 def test_exercises_follow_a_text_on_its_page_and_no_page_parts_a_small_table(tmp_path):
-    import pypdfium2
-
     tasks = "\n\n".join(f"### Exercise {n}\n\n*Easy.*\n\nDo.\n\n```python\nx = ...\n```" for n in range(20))
     parts = [f"# {n}\n\n" + "Line.\n\n" * n + "See:\n\n|a|b|\n|-|-|\n|one|1|\n|two|2|\n" for n in range(24, 40)]
-    (tmp_path / "tasks.md").write_text("\n".join(["# Tasks\n\nFirst.\n", tasks, *parts]), encoding="utf-8")
-    book.typeset([tmp_path / "tasks.md"], tmp_path, tmp_path / "book.pdf")
-    with pypdfium2.PdfDocument(tmp_path / "book.pdf") as pdf:
-        texts = [page.get_textpage().get_text_bounded() for page in pdf]
+    _, texts = typeset(tmp_path, "\n".join(["# Tasks\n\nFirst.\n", tasks, *parts]))
     assert any("First." in text and "Do." in text for text in texts)
     assert [text for text in texts if not text.count("See:") == text.count("one") == text.count("two")] == []
 
@@ -177,9 +173,6 @@ def test_exercises_follow_a_text_on_its_page_and_no_page_parts_a_small_table(tmp
 @pytest.mark.slow
 def test_the_whole_book_is_complete_and_nothing_runs_over_its_margins(tmp_path):
     """The margins are 28 mm; a millimeter lets an italic letter lean over."""
-    import numpy as np
-    import pypdfium2
-
     file = tmp_path / "book.pdf"
     book.write_book(file)
     assert file.stat().st_size < 30e6

@@ -22,9 +22,10 @@ from packaging.requirements import Requirement
 from tests import ROOT
 from tests.lessons.address import colab_badge
 from tests.lessons.stamp import SETUP_ID
+from tests.nbclaims.cells import code_cells, read
 from tests.pages.links import markdown_of, parse, walk
 from tests.show.controls import CONTROLS
-from tfm_lib.ask.quiz import mathml, quiz, quiz_data
+from tfm_lib.ask.quiz import mathml
 from tfm_lib.commands import course
 from tfm_lib.show.live import ON_PAGES
 
@@ -112,30 +113,21 @@ def test_a_lesson_that_begins_with_text_shows_its_first_control_twice_and_one_th
 
 
 def test_what_speaks_of_cells_is_not_on_a_page_nor_that_questions_are_below():
-    text = (
-        'Read.\n\n<span class="cells">Run the cells\nby a key.</span> Look. Choose one. Or read them below, and unfold '
-    )
-    assert lesson(new_markdown_cell(f"{text}the answers."))[1].source == "Read. Look. Choose one."
+    text = 'Read.\n\n<span class="cells">Run the cells\nby a key.</span> Look. Choose one.'
+    [_, cell] = lesson(new_markdown_cell(f"{text} Or read them below, and unfold the answers."))
+    assert cell.source == "Read. Look. Choose one."
 
 
 def test_a_page_says_what_cannot_be_done_on_it_and_fetches_no_picture_from_the_web():
     how = "To change the code and do the exercises, [run the lesson](../docs/index.md#run-the-lessons)"
     assert lesson()[0].source == f"# Title\n\n*{how}.*"
-    assert (
-        lesson(title="# Title\n\n*Reading: a minute.*\n\nMore")[0].source
-        == f"# Title\n\n*Reading: a minute. {how}.*\n\nMore"
-    )
+    [timed] = lesson(title="# Title\n\n*Reading: a minute.*\n\nMore")
+    assert timed.source == f"# Title\n\n*Reading: a minute. {how}.*\n\nMore"
     text = f"# Title\n\n{colab_badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     [title] = lesson(title=text)
     assert title.source.startswith(f"# Title\n\n[Open in Colab]({colab}) ![here](../docs/a.png)")
     assert title.source.endswith(f"{how} on your machine, or [in Colab]({colab}).*")
-
-
-def control_of(cell: nbformat.NotebookNode) -> tuple[str, dict[str, Any]]:
-    """The HTML of a cell's control, and the data in it."""
-    html = cell.outputs[-1].data["text/html"]
-    return html, json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
 
 
 def test_no_line_of_a_text_ends_between_a_number_and_its_unit():
@@ -149,17 +141,12 @@ def test_a_control_comes_after_its_picture_with_its_data_and_no_tag_ends_the_scr
     output = picture("It is turned.")
     output.data[ON_PAGES] = {"name": "turn", "data": '{"z": "</script>", "a": 1}', "weights": []}
     *_, cell = lesson(new_code_cell("turn()", id="control-it", outputs=[output]))
-    html, about = control_of(cell)
+    html = cell.outputs[-1].data["text/html"]
+    about = json.loads(re.search(r'<script type="application/json">(.*)</script>', html)[1])
     assert ON_PAGES not in cell.outputs[0].data and "image/png" in cell.outputs[0].data
     assert html.startswith('<div class="tfm-control" id="control-it"') and html.count("</script>") == 1
     assert about == {"name": "turn", "data": {"z": "</script>", "a": 1}, "weights": []}
     assert list(about["data"]) == ["z", "a"]  # in the order in which they were given
-
-
-def test_a_quiz_on_a_page_has_its_questions():
-    stored = {"text/plain": "Quiz.", ON_PAGES: quiz("01_attention").data[ON_PAGES]}
-    *_, cell = lesson(new_code_cell("quiz()", id="quiz", outputs=[new_output("display_data", stored)]))
-    assert control_of(cell)[1]["data"] == quiz_data("01_attention", "spine") and "questions" not in str(stored)
 
 
 def test_every_control_is_known_by_the_name_of_its_cell():
@@ -168,12 +155,11 @@ def test_every_control_is_known_by_the_name_of_its_cell():
     controls = live - {"control", "model_control"}
     found: set[str] = set()
     for path in LESSONS:
-        for cell in nbformat.read(path, as_version=4).cells:
-            if cell.cell_type == "code":
-                called = {cell.source.rstrip().split("\n")[-1].split("(")[0]} & controls
-                found |= called
-                named = cell.id.startswith("control-") and pages.alt_texts(cell) != []
-                assert named == bool(called), f"{path.name}: {cell.id}"
+        for cell in code_cells(read(path)):
+            called = {cell.source.rstrip().split("\n")[-1].split("(")[0]} & controls
+            found |= called
+            named = cell.id.startswith("control-") and pages.alt_texts(cell) != []
+            assert named == bool(called), f"{path.name}: {cell.id}"
     assert found == controls == {name.partition(",")[0] for name in CONTROLS}  # one may stand there in two ways
 
 

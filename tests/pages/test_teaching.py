@@ -14,6 +14,7 @@ TEXT = links.flat("docs/teaching.md")
 ROW = re.compile(r"\| (\d\d) ([^|]+?) \| (\d+) \| ?([^|]*?) ?\| ?([^|]*?) ?\|(?= |$)")
 ROWS = {row[0]: row for row in ROW.findall(TEXT)}
 TOPICS = {number: topic for topic, number in checks.TOPICS.items()}
+EXERCISES = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
 
 
 def test_every_lesson_has_its_row():
@@ -39,9 +40,8 @@ def test_a_row_has_the_minutes_of_its_lesson(lesson):
 
 def test_the_minutes_are_added_up():
     reading = sum(int(row[2]) for row in ROWS.values())
-    found = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
-    total = f"{reading} minutes of reading, and {len(found)} exercises in {sum(e.minutes for e in found)} minutes"
-    assert total in TEXT
+    minutes = sum(exercise.minutes for exercise in EXERCISES)
+    assert f"{reading} minutes of reading, and {len(EXERCISES)} exercises in {minutes} minutes" in TEXT
 
 
 def test_the_plans_name_the_lessons():
@@ -59,9 +59,8 @@ def test_the_plans_name_the_lessons():
 
 
 def test_the_exercises_whose_inputs_a_seed_changes_are_counted():
-    found = [exercise for topic in checks.TOPICS for exercise in checks.exercises(topic)]
-    functions = [exercise for exercise in found if exercise.cases]
+    functions = [exercise for exercise in EXERCISES if exercise.cases]
     drawn = sum(difference(one.inputs(0), one.inputs(1), 0.0) is not None for one in functions)
-    assert f"{drawn} of the {len(found)} exercises have such inputs." in TEXT
-    rest = f"{len(functions) - drawn} functions are tried on fixed inputs, and {len(found) - len(functions)} exercises"
-    assert rest in TEXT
+    fixed, others = len(functions) - drawn, len(EXERCISES) - len(functions)
+    assert f"{drawn} of the {len(EXERCISES)} exercises have such inputs." in TEXT
+    assert f"{fixed} functions are tried on fixed inputs, and {others} exercises" in TEXT

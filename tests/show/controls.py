@@ -1,8 +1,7 @@
 """The controls in a page of their own, as a browser test opens them, and a reader's hands on them."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -117,21 +116,6 @@ def write_page(folder: Path, live: Live) -> Path:
         encoding="utf-8",
     )
     return page
-
-
-@contextmanager
-def opened(browser: Any, folder: Path, live: Live, viewport: dict = LAPTOP, scheme: str = "light") -> Iterator[Any]:
-    """The control in a tab of its own (a Locator), which asks nobody and complains of nothing."""
-    page_file, complaints, asked = write_page(folder, live), list[str](), list[str]()
-    with browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce") as context:
-        context.on("weberror", lambda error: complaints.append(str(error.error)))
-        context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        context.on("request", lambda request: asked.append(request.url))
-        page = context.new_page()
-        page.goto(page_file.as_uri())
-        page.wait_for_function("document.querySelector('.tfm-control').shown")
-        yield page.locator(".tfm-control")
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == complaints == []
 
 
 def turn(root: Any, knob: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.show.controls import LAPTOP, opened
+from tests.pages.browser.reader import alone
+from tests.show.controls import LAPTOP, write_page
 from tfm_lib.show.live import Live
 
 INSTALL = "python -m playwright install --with-deps chromium"
@@ -33,10 +34,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser, tmp_path) -> Iterator[Callable[..., Any]]:
-    """Opens a control in a tab of its own (see `opened`), until the test ends."""
+    """Opens a control (a Locator) in a tab of its own, which asks nobody, until the test ends."""
     with ExitStack() as tabs:
 
-        def open_tab(live: Live, viewport: dict = LAPTOP, scheme: str = "light") -> Any:
-            return tabs.enter_context(opened(browser, tmp_path, live, viewport, scheme))
+        def open_tab(live: Live, viewport: dict = LAPTOP, scheme: str = "light", **options: Any) -> Any:
+            options |= {"viewport": viewport, "color_scheme": scheme, "reduced_motion": "reduce"}
+            page = tabs.enter_context(alone(browser, **options)).new_page()
+            page.goto(write_page(tmp_path, live).as_uri())
+            page.wait_for_function("document.querySelector('.tfm-control').shown")
+            return page.locator(".tfm-control")
 
         yield open_tab

@@ -1,6 +1,8 @@
 """A reader's eyes and hands on a control: what it shows, what it says, and its knobs."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,18 @@ NOT_READ = [("", 0), ("fire " * 73, 73)]  # stories that no model reads, and the
 on_both_screens_and_schemes = pytest.mark.parametrize(
     ("viewport", "scheme"), [(LAPTOP, "light"), (PHONE, "dark")], ids=["laptop", "phone"]
 )
+
+
+@contextmanager
+def alone(browser: Any, host: str = "file:", **options: Any) -> Iterator[Any]:
+    """A context of the browser; a question to anybody but the host, and any error in a page, fails the test."""
+    asked, errors = list[str](), list[str]()
+    with browser.new_context(**options) as context:
+        context.on("request", lambda request: asked.append(request.url))
+        context.on("weberror", lambda error: errors.append(str(error.error)))
+        context.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        yield context
+    assert asked and [url for url in asked if not url.startswith((host, "data:", "blob:", "about:"))] == errors == []
 
 
 def shown(root: Any) -> dict[str, Any]:
@@ -51,6 +65,11 @@ def slide(root: Any, *places: int) -> dict[str, Any]:
 
 def type_story(root: Any, text: str) -> None:
     root.locator("textarea").fill(text)
+
+
+def middle(element: Any) -> tuple[float, float]:
+    box = element.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def drag(root: Any, start: tuple[float, float], *path: tuple[float, float]) -> None:

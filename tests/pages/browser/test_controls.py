@@ -6,9 +6,9 @@ names a folder, pictures and a table of times are left there.
 
 import pytest
 
-from tests.pages.browser.reader import is_wider_than, on_both_screens_and_schemes, pictures, violations, words
+from tests.pages.browser.reader import is_wider_than, middle, on_both_screens_and_schemes, pictures, violations, words
 from tests.pages.browser.test_curve import Run, as_on_a_page
-from tests.show.controls import CONTROLS, LAPTOP, PHONE, turn_every_knob, write_page
+from tests.show.controls import CONTROLS, LAPTOP, PHONE, turn_every_knob
 from tests.times import Answer, report
 from tfm_lib.ask.quiz import quiz
 from tfm_lib.show.live import ON_PAGES
@@ -59,26 +59,19 @@ def test_it_fits_its_screen_and_all_can_read_it(show, tmp_path, name, viewport, 
     assert small == [], "letters that are too small"
 
 
-@pytest.fixture
-def phone(browser, tmp_path):
-    """Opens a control on a phone, in a page that scrolls, with what a finger will touch in view."""
-    with browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as context:
-
-        def open_page(name: str, touched: str):
-            page = context.new_page()
-            page.goto(write_page(tmp_path, CONTROLS[name]()).as_uri())
-            page.wait_for_function("document.querySelector('.tfm-control').shown")
-            page.add_style_tag(content="body { padding: 900px 0 }")
-            page.locator(touched).evaluate("e => e.scrollIntoView({block: 'center'})")
-            return page, page.locator(touched), lambda: page.locator(".tfm-words").inner_text()
-
-        yield open_page
+def on_phone(show, name, touched):
+    """A control on a phone, in a page that scrolls, and the part of it that a finger will touch, in view."""
+    root = show(CONTROLS[name](), PHONE, has_touch=True, is_mobile=True)
+    root.page.add_style_tag(content="body { padding: 900px 0 }")
+    root.locator(touched).evaluate("e => e.scrollIntoView({block: 'center'})")
+    return root, root.locator(touched)
 
 
-def swipe(page, touched, right, down):
+def swipe(touched, right, down):
     """A finger on the middle of an element, and across the screen; how far the page has scrolled under it."""
-    box, finger = touched.bounding_box(), page.context.new_cdp_session(page)
-    x, y, before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, page.evaluate("scrollY")
+    page = touched.page
+    finger = page.context.new_cdp_session(page)
+    x, y, before = *middle(touched), page.evaluate("scrollY")
 
     def touch(kind, *points):
         finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(points)})
@@ -99,18 +92,18 @@ def swipe(page, touched, right, down):
         ("sinusoid_control", ".tfm-held >> nth=2"),
     ],
 )
-def test_a_finger_drags_it_and_the_page_stays(phone, name, handle):
+def test_a_finger_drags_it_and_the_page_stays(show, name, handle):
     """Browsers heed touch-action on a whole drawing only, so that a page once ran away under the finger."""
-    page, dragged, words_of_page = phone(name, handle)
-    before = words_of_page()
-    assert swipe(page, dragged, 30, 70) == 0 and words_of_page() != before
-    assert swipe(page, page.locator(".tfm-words"), 0, 70) < -20, "beside it a finger scrolls"
+    root, dragged = on_phone(show, name, handle)
+    before = words(root)
+    assert swipe(dragged, 30, 70) == 0 and words(root) != before
+    assert swipe(root.locator(".tfm-words"), 0, 70) < -20, "beside it a finger scrolls"
 
 
 @pytest.mark.parametrize("name", ["cache_control", "steps_control"])
-def test_a_finger_reads_a_chart_sideways_and_scrolls_up_and_down(phone, name):
-    page, chart, words_of_page = phone(name, ".tfm-held")
-    assert swipe(page, chart, 90, 0) == 0
-    before = words_of_page()
-    assert swipe(page, chart, -120, 0) == 0 and words_of_page() != before
-    assert swipe(page, chart, 0, 70) < -20
+def test_a_finger_reads_a_chart_sideways_and_scrolls_up_and_down(show, name):
+    root, chart = on_phone(show, name, ".tfm-held")
+    assert swipe(chart, 90, 0) == 0
+    before = words(root)
+    assert swipe(chart, -120, 0) == 0 and words(root) != before
+    assert swipe(chart, 0, 70) < -20

@@ -40,8 +40,6 @@ HEADS = (
     "decoder.layers.1.cross_attention",
 )
 EVERY = ("", *PARTS, *layer_names(newsroom_model()[0]), *HEADS)
-READY = "number => document.querySelector('.tfm-control').shown.steps"
-SLOW = "() => { loading.newsroom = new Promise(() => 0); }"  # the model does not come
 # What the machine writes without a part, every probability of each step (T, V), and the weights (T, S).
 BREAK = """async ([story, off]) => {
     loaded ??= await weightsOf("newsroom");
@@ -58,7 +56,7 @@ def root(show):
 
 
 def wait(root) -> dict:
-    root.page.wait_for_function(READY)
+    root.page.wait_for_function("document.querySelector('.tfm-control').shown.steps")
     return shown(root)
 
 
@@ -127,7 +125,7 @@ def test_one_model_is_fetched_ahead_and_the_other_when_it_is_asked_for(root):
 
 
 def test_while_a_model_comes_nothing_of_another_story_stands_there(root):
-    root.page.evaluate(SLOW)
+    root.page.evaluate("() => { loading.newsroom = new Promise(() => 0); }")
     type_story(root, TAMPA)
     assert root.locator(".tfm-waiting").inner_text() == "The model is loading: 1.1 MB, once."
     root.page.evaluate("hearers.forEach(hear => hear('newsroom', 440_000))")
@@ -145,8 +143,7 @@ def test_a_page_computes_as_torch_does_with_the_same_int8_weights(browser):
     model = read_int8(int8_weights(SHIPPED), whole)
     assert (SITE / "_static/newsroom.bin").read_bytes() == int8_weights(SHIPPED)
     assert (SITE / "_static/newsroom.bin").stat().st_size < 1_100_000
-    with browser.new_context() as context:
-        page = context.new_page()
+    with browser.new_page() as page:
         page.goto((SITE / "index.html").as_uri())
         page.evaluate("globalThis.loaded = undefined")
         for story in STORIES:
@@ -244,8 +241,7 @@ def test_a_model_that_does_not_come_is_said(root):
 
 @on_both_screens
 def test_on_the_first_page_it_is_on_one_screen(browser, viewport):
-    with browser.new_context(viewport=viewport, reduced_motion="reduce") as context:
-        page = context.new_page()
+    with browser.new_page(viewport=viewport, reduced_motion="reduce") as page:
         page.goto((SITE / "index.html").as_uri())
         page.wait_for_function("document.querySelector('.tfm-machine')?.shown")
         assert page.locator(".start").is_visible()
@@ -257,8 +253,7 @@ def test_on_the_first_page_it_is_on_one_screen(browser, viewport):
 
 
 def test_the_first_page_writes_once_by_itself(browser):
-    with browser.new_context(reduced_motion="no-preference") as context:
-        page = context.new_page()
+    with browser.new_page(reduced_motion="no-preference") as page:
         page.goto((SITE / "index.html").as_uri())
         tokens, root = page.locator(".tfm-word-row button:visible"), page.locator(".tfm-machine")
         root.and_(page.locator("[data-writing]")).wait_for()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.pages.browser.reader import drag, near, on_both_screens, shown, slide, words
+from tests.pages.browser.reader import drag, middle, near, on_both_screens, shown, slide, words
 from tfm_lib.attention import attention_weights
 from tfm_lib.show.softmax_controls import TWO_COLUMNS, query_among_keys, softmax_temperature
 
@@ -71,10 +71,9 @@ def test_the_query_follows_the_pointer_and_stays_in_the_plane(show, viewport):
     root = show(query_among_keys(), viewport)
     query, mouse = root.get_by_role("slider"), root.page.mouse
     # Keys at water -3 and 3 tell how many pixels a unit takes.
-    left, right = (root.locator("circle[cx]").nth(key).bounding_box() for key in (5, 3))
-    unit = (right["x"] + right["width"] / 2 - left["x"] - left["width"] / 2) / 6
-    box = query.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    (left, _), (right, _) = (middle(root.locator("circle[cx]").nth(key)) for key in (5, 3))
+    unit = (right - left) / 6
+    x, y = middle(query)
     drag(root, (x, y), (x - 3 * unit, y + 2 * unit))
     assert shown(root)["query"] == pytest.approx([-2, -0.5], abs=0.06)
     assert query.evaluate("e => document.activeElement === e")

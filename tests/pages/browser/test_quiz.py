@@ -144,19 +144,14 @@ def test_a_whole_row_is_the_target_and_a_finger_hits_it(show):
 
 
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
-def test_the_quizzes_of_a_real_lesson_can_be_won_and_its_formulas_are_drawn(show, monkeypatch, lesson):
+def test_the_formulas_of_a_real_lesson_are_drawn_in_questions_choices_and_comments(show, monkeypatch, lesson):
     monkeypatch.undo()  # of the lessons that are made up
     for part in ("opening", "spine", "deeper"):
-        if not (questions := getattr(lesson, part)):
+        if not getattr(lesson, part):
             continue  # no second reading
         root = show(quiz(lesson.name, opening=part == "opening", deeper=part == "deeper"))
-        page = Page(root)
-        for place, question in enumerate(questions):
-            for choice in sorted(question.choices, key=lambda choice: not choice.why_not):
-                page.choose(f"{place}{choice.letter}")
-                verdict = "✗ {} is not it." if choice.why_not else "✓ {} is right."
-                assert page.comment(place).startswith(verdict.format(choice.letter))
-        assert page.verdict.startswith("0 of 3 right" if part == "opening" else f"Score: {len(questions)} of")
-        sizes = "all => all.map(e => e.getBoundingClientRect()).map(({width, height}) => [width, height])"
-        assert all(width > 3 and height > 3 for width, height in root.locator("math").evaluate_all(sizes))
-        assert not re.search(r"\\[a-z(]|\$", root.inner_text()), "a formula is not drawn"
+        for button in root.locator("fieldset button").all():
+            button.click()
+            sizes = "all => all.map(e => e.getBoundingClientRect()).map(({width, height}) => Math.min(width, height))"
+            assert min(root.locator("math").evaluate_all(sizes), default=9) > 3
+            assert not re.search(r"\\[a-z(]|\$", root.inner_text()), "a formula is not drawn"
