@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from docs import landscape
 from tests.nbclaims.environment import why_not_compared
 from tests.pages import links
+from tests.pages.browser.test_cache import flops
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
 from tfm_lib.writing.decoding import KeyValueCache
@@ -69,14 +68,11 @@ def test_no_way_is_no_path():
 
 
 N, D, K = 24, 16, 3
-FORMULAS = {  # of the work on n words, and on the t-th word of a text that is being written
-    "$4nd^2$": lambda n: 4 * n * D**2,
-    "$2knd^2$": lambda n: 2 * K * n * D**2,
-    "$8nd^2 + 4n^2d$": lambda n: 8 * n * D**2 + 4 * n**2 * D,
-    "$4d^2$": lambda t: 4 * D**2,
-    "$2kd^2$": lambda t: 2 * K * D**2,
-    "$8d^2 + 4td$": lambda t: 8 * D**2 + 4 * t * D,
-}
+
+
+def value(formula: str, **letters: int) -> int:
+    """What a formula of the page comes to, such as $8nd^2 + 4n^2d$."""
+    return eval(re.sub(r"(?<=\w)(?=[a-z])", "*", formula.strip("$").replace("^", "**")), {"d": D, "k": K, **letters})
 
 
 def run(layer: str, words: int, before: int = 0) -> None:
@@ -99,28 +95,22 @@ def run(layer: str, words: int, before: int = 0) -> None:
         nn.Conv1d(D, D, K, dilation=gap)(torch.cat([earlier, x], dim=1).mT)
 
 
-def flops(layer: str, words: int, before: int = 0) -> int:
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        run(layer, words, before)
-    return counter.get_total_flops()
-
-
 @pytest.mark.parametrize("row", WAYS, ids=lambda row: row["layer"])
 def test_the_work_is_what_torch_counts(row):
-    assert flops(row["layer"], N) == FORMULAS[row["FLOPs on *n* words"]](N)
+    assert flops(run, row["layer"], N) == value(row["FLOPs on *n* words"], n=N)
     for place in (1, 2, N):
-        counted = flops(row["layer"], 1, before=place - 1)
-        assert counted == FORMULAS[row["FLOPs for the *t*-th word, writing"]](place)
+        counted = flops(run, row["layer"], 1, before=place - 1)
+        assert counted == value(row["FLOPs for the *t*-th word, writing"], t=place)
 
 
 def test_work_beside_that_of_a_recurrence():
     # At n = d the part with the square is one recurrence, and the projections are two.
-    assert flops("self-attention", D) == 3 * flops("recurrence", D)
-    attention = [flops("self-attention", n) for n in (1, 2, 3)]
+    assert flops(run, "self-attention", D) == 3 * flops(run, "recurrence", D)
+    attention = [flops(run, "self-attention", n) for n in (1, 2, 3)]
     square = (attention[2] - 2 * attention[1] + attention[0]) // 2
-    assert square * D**2 == flops("recurrence", D)
+    assert square * D**2 == flops(run, "recurrence", D)
     assert "they take twice as much as the recurrence. At *n* = *d* the part with the square takes as much" in FLAT
-    assert flops("LSTM", 1) == 4 * flops("recurrence", 1) and "an LSTM takes four times the work" in FLAT
+    assert flops(run, "LSTM", 1) == 4 * flops(run, "recurrence", 1) and "an LSTM takes four times the work" in FLAT
 
 
 # ----------------------------------------------------------------------------------------------------

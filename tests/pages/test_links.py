@@ -50,9 +50,6 @@ def test_who_answers_is_alive():
         def do_GET(self):
             self.send_error(answers.pop(0))
 
-        def log_message(self, *_):
-            pass
-
     with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"

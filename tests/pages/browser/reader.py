@@ -90,7 +90,7 @@ def violations(page: Any, **options: Any) -> list[tuple[str, str, str]]:
     return [(one["id"], one["help"], node["html"][:200]) for one in found for node in one["nodes"]]
 
 
-def is_wider_than(page: Any, viewport: dict) -> bool:
+def too_wide(page: Any, viewport: dict) -> bool:
     return page.evaluate("document.documentElement.scrollWidth") > viewport["width"]
 
 

@@ -6,7 +6,7 @@ names a folder, pictures and a table of times are left there.
 
 import pytest
 
-from tests.pages.browser.reader import is_wider_than, middle, on_both_screens_and_schemes, pictures, violations, words
+from tests.pages.browser.reader import middle, on_both_screens_and_schemes, pictures, too_wide, violations, words
 from tests.pages.browser.test_curve import Run, as_on_a_page
 from tests.show.controls import CONTROLS, LAPTOP, PHONE, turn_every_knob
 from tests.times import Answer, report
@@ -50,7 +50,7 @@ def test_it_fits_its_screen_and_all_can_read_it(show, tmp_path, name, viewport, 
     else:  # beside a lesson's text JupyterLab's bars take 150 of the 900 pixels
         assert root.bounding_box()["height"] <= viewport["height"] - (150 if viewport is LAPTOP else -600)
     root.screenshot(path=pictures(tmp_path) / f"{name}_{scheme}.png")
-    assert not is_wider_than(root.page, viewport) and violations(root.page, preload=False) == []
+    assert not too_wide(root.page, viewport) and violations(root.page, preload=False) == []
     assert name != "live_curve" or words(root).startswith("Step 16000 of 20000: ")  # it opened late
     small = root.evaluate(
         "root => [...root.querySelectorAll('text')].filter(e => e.textContent && e.checkVisibility())"

@@ -6,17 +6,7 @@ import pytest
 import torch
 
 from benchmarks.start_here.breakages import breaking, write_broken
-from tests.pages.browser.reader import (
-    NOT_READ,
-    is_wider_than,
-    near,
-    note,
-    on_both_screens,
-    pick,
-    shown,
-    type_story,
-    words,
-)
+from tests.pages.browser.reader import NOT_READ, near, note, on_both_screens, pick, shown, too_wide, type_story, words
 from tests.pages.browser.test_site import SITE
 from tests.show.controls import PHONE, TAMPA
 from tests.show.test_weights import read_int8
@@ -28,17 +18,12 @@ from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import int8_weights
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.decoding import greedy
-from tfm_lib.writing.next_token import log_softmax
 from tfm_lib.writing.tracing import copied_from, record_attention
 
 pytestmark = pytest.mark.browser
 STORIES = [*(story.article for story in make_newsroom(0).test[:2]), TAMPA]
-HEADS = (
-    "encoder.layers.0.self_attention.6",
-    "decoder.layers.0.self_attention",
-    "decoder.layers.1.cross_attention.7",
-    "decoder.layers.1.cross_attention",
-)
+CROSS = "decoder.layers.1.cross_attention"
+HEADS = ("encoder.layers.0.self_attention.6", "decoder.layers.0.self_attention", f"{CROSS}.7", CROSS)
 EVERY = ("", *PARTS, *layer_names(newsroom_model()[0]), *HEADS)
 # What the machine writes without a part, every probability of each step (T, V), and the weights (T, S).
 BREAK = """async ([story, off]) => {
@@ -85,7 +70,7 @@ def in_torch(story: str, off: str) -> tuple[list[int], torch.Tensor, torch.Tenso
         for length in range(len(tokens)):
             with record_attention(model) as maps:
                 logits = model(src, torch.tensor([[model.config.start_id, *tokens[:length]]]))[0, -1]
-            probs.append(log_softmax(logits).exp())
+            probs.append(logits.softmax(-1))
             rows = maps[name][0, :, -1].clone()  # (H, S)
             if off.startswith(name):  # all heads, or one
                 rows[slice(None) if off == name else int(off.rsplit(".", 1)[1])] = 0.0
@@ -188,7 +173,7 @@ def test_what_cannot_be_read_is_named_and_leaves_the_last_answer(show):
     for text, count in (*NOT_READ, ("fire " * 500, 500)):
         type_story(root, text)
         assert note(root) == f"{count} tokens: from 1 to 72 can be read. The last answer stands."
-        assert root.locator("path").count() == 0 and not is_wider_than(root.page, PHONE)
+        assert root.locator("path").count() == 0 and not too_wide(root.page, PHONE)
     write(root, TAMPA)
     assert root.locator("mark").all_inner_texts() == ["Tampa"] == root.locator("[data-kind=unknown]").all_inner_texts()
     assert root.locator("path").count() > 10

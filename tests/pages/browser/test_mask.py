@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.lessons import definitions
-from tests.pages.browser.reader import is_wider_than, near, pick, shown, slide, words
+from tests.pages.browser.reader import near, pick, shown, slide, too_wide, words
 from tests.show.controls import MASKED, PHONE
 from tfm_lib import masks
 from tfm_lib.show.mask_control import ARTICLE, mask_control, prefix_control
@@ -114,7 +114,7 @@ def test_equal_scores_are_shared_equally_and_long_words_find_room(show, count):
     root = show(live, PHONE)
     assert words(root) == live.data["text/plain"]
     pick(root, "all", "mask")
-    assert not is_wider_than(root.page, PHONE)
+    assert not too_wide(root.page, PHONE)
     sides = root.locator("[role=gridcell]").evaluate_all("cells => cells.map(e => e.getBoundingClientRect().width)")
     assert min(sides) + 2 >= 24  # a finger's room, with what is between two cells
     shares = {1: "but “0”, with a weight of 1.00.", 8: "equally, with a weight of 0.13 each.", 10: "of 0.10 each."}

@@ -20,11 +20,6 @@ ODD = [  # what no piece stands for, what NFKC changes, spaces of all kinds, the
     "</s> and <unk> are text", "▁ a mark", "zero\u200bwidth\ufeffjoined\u200dend", "\x01control\x85",
     "…“quotes” — dashes", "A" * 40, "naïve café Ångström",
 ]  # fmt: skip
-LOAD = f"""() => new Promise((done, failed) => {{
-    const script = document.createElement("script");
-    Object.assign(script, {{ src: "{NAME}.js", onload: done, onerror: failed }});
-    document.head.append(script);
-}}).then(() => {{ window.translator = tfm.loadCheckpoint(tfm.fromBase64({NAME})); }})"""
 
 
 @pytest.fixture
@@ -34,7 +29,8 @@ def control(show):
 
 def test_a_text_is_cut_translated_and_aligned_as_in_python(control):
     ours, page = translator(NAME_IN_PYTHON), control.page
-    page.evaluate(LOAD)
+    page.add_script_tag(url=f"{NAME}.js")
+    page.evaluate(f"() => {{ window.translator = tfm.loadCheckpoint(tfm.fromBase64({NAME})); }}")
     cut = page.evaluate("texts => texts.map(text => translator.vocabulary.encode(text))", [*ODD, *SENTENCES])
     processor = SentencePieceProcessor(model_proto=package_files(NAME_IN_PYTHON)[2])
     assert cut == processor.encode([*ODD, *SENTENCES])
