@@ -46,10 +46,11 @@ def alts(page: str) -> list[str]:
 
 def dead_links(page: str) -> list[str]:
     """The links of a page, within the site, that lead to no file or to no place in it; and all that it would fetch."""
-    fetched = [e.get("src") or e.get("href") for e in parsed(page).select("[src], link[href]")]
+    file = SITE / page
+    fetched = [e.get("src") or e.get("href") for e in parsed(file).select("[src], link[href]")]
     dead = [link for link in fetched if urlsplit(link).scheme not in ("", "data")]
-    for link in [*fetched, *(e["href"] for e in parsed(page).select("a[href]"))]:
-        parts = urlsplit(urljoin((SITE / page).as_uri(), link))
+    for link in [*fetched, *(e["href"] for e in parsed(file).select("a[href]"))]:
+        parts = urlsplit(urljoin(file.as_uri(), link))
         target, place = Path(unquote(parts.path)), unquote(parts.fragment)
         misses = not target.is_file() or (place and target.suffix == ".html" and place not in places(target))
         if parts.scheme == "file" and misses:
