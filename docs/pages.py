@@ -14,12 +14,12 @@ from typing import Any
 
 import nbformat
 from docutils import nodes
-from finding import Sections
+from finding import Sections, name_terms
 from fontTools import subset
 from math_core import LatexError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
-from second_reading import TwoPages
+from second_reading import ENDING, TwoPages
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util import logging
@@ -45,9 +45,10 @@ REMOTE_PICTURE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]*\)")
 JOINT = re.compile(r"[._(]+(?=\w)|(?<=[a-z])(?=[A-Z])")
 IN_COLAB = re.compile(r"https://colab\.research\.google\.com/[^)\s]*/[^)\s]*\.ipynb")
 LENGTHS = re.compile(r"^\*Reading: .*$", re.MULTILINE)  # of a lesson, under its title
-IN_NOTEBOOKS = re.compile(r'\s*<span class="cells">.*?</span>', re.DOTALL)  # what speaks of running cells
+IN_NOTEBOOKS = re.compile(r'<span class="cells">.*?</span> ?', re.DOTALL)  # what speaks of running cells
 TITLE = re.compile(r"# @title (.+)\n")  # of a cell that is folded everywhere
-VERSIONS = re.compile(r"platform\.python_version|metadata import version")  # in the cell that prints them
+FOR_KERNELS = re.compile(r"platform\.python_version|metadata import version|\nprogress\(\)\Z")  # versions, progress
+UNTRIED = re.compile("○ .*: not attempted yet")  # what an exercise says before anybody has run it
 READ_BELOW = re.compile(r" (?:Or|You can also) read (?:them|the questions) below,? and unfold the answers\.")
 AGAIN = "### The same questions of the second reading, to read"  # which are hidden where the quiz is
 OPENING = "Know this already? Three questions"
@@ -91,8 +92,13 @@ def read_lesson(text: str) -> NotebookNode:
             )  # a badge becomes its words
         else:
             prepare(cell)
+        if cell.source.startswith("## Exercises"):
+            cell.source = cell.source.replace(
+                "\n\n", f"\n\n*On this page you can read the tasks; to do them, {run}.* ", 1
+            )
         if cell is book.cells[0]:
-            read = f"To change the code and do the exercises, {run}."
+            tasks = " and do the exercises" * any("exercise" in one.metadata.get("tags", []) for one in book.cells)
+            read = f"To change the code{tasks}, {run}."
             lengths = LENGTHS.search(cell.source)  # one paragraph says both
             cell.source = (
                 f"{cell.source}\n\n*{read}*"
@@ -132,11 +138,11 @@ def first_look(cells: list[NotebookNode]) -> None:
 def prepare(cell: NotebookNode) -> None:
     """Tells MyST-NB what to leave out and to fold, and the words of a picture.
 
-    The set-up, the versions and the code of a quiz are for notebooks. Code under a title is folded, and so are the
+    The set-up, versions, progress and the code of a quiz are for notebooks. Code under a title is folded, and so are the
     opening questions and outputs to guess.
     """
     about, tags = {}, cell.metadata.get("tags", [])
-    if cell.id == "setup" or VERSIONS.search(cell.source):
+    if cell.id == "setup" or FOR_KERNELS.search(cell.source):
         tags = [*tags, "remove-cell"]
     elif "tfm_lib.ask.quiz" in cell.source:
         tags = [*tags, "remove-input"]
@@ -156,7 +162,7 @@ def prepare(cell: NotebookNode) -> None:
         tags = [*tags, "hide-output"]
         about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
     cell.metadata["tags"] = tags
-    cell.outputs += controls(cell)
+    cell.outputs = [one for one in cell.outputs if not UNTRIED.match(one.get("text", ""))] + controls(cell)
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:
             raise ValueError(
@@ -348,8 +354,13 @@ def cut_font(app: Sphinx, error: Exception | None) -> None:
     subset.save_font(font, str(Path(app.outdir, "_static", f"{FONT.stem}.woff")), options)
 
 
-def describe(app: Sphinx, _name: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Tells the template what a link to this page shows elsewhere: its first paragraph, and a picture."""
+def describe(app: Sphinx, name: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Tells the template what a link to this page shows elsewhere, its first paragraph and a picture.
+
+    And how a narrow head calls a second reading, of which it would otherwise show the lesson alone.
+    """
+    if name.endswith(ENDING):
+        context["called"] = f"{context['title'].partition(' ')[0]} · second reading"
     first = next(doctree.findall(nodes.paragraph), None) if doctree else None
     context["about"] = " ".join(first.astext().split()) if first else None
     context["card"] = f"{app.config.html_baseurl or context['content_root']}_static/{CARD}"
@@ -379,6 +390,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.connect("config-inited", make_files)
     app.connect("build-finished", cut_font)
+    app.connect("doctree-read", name_terms)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", keep_units)
     app.connect("html-page-context", add_controls)

@@ -27,6 +27,13 @@ def halves(doctree: nodes.document) -> tuple[list[nodes.Node], list[nodes.Node]]
     return (children[:place], children[place:]) if place else (children, [])
 
 
+def entry(section: nodes.section) -> nodes.list_item:
+    """A link to a section, in a list."""
+    heading = section.next_node(nodes.title).astext().removeprefix("Deeper: ")
+    link = nodes.reference("", heading[:1].upper() + heading[1:], refid=section["ids"][0], internal=True)
+    return nodes.list_item("", nodes.paragraph("", "", link))
+
+
 class TwoPages(StandaloneHTMLBuilder):
     """Writes a page, and another one of the sections after "Second reading" where there are any."""
 
@@ -71,11 +78,12 @@ class TwoPages(StandaloneHTMLBuilder):
         lead = nodes.paragraph(
             "",
             "",
-            nodes.Text("These sections deepen those of "),
+            nodes.Text("These sections expand on those of "),
             back,
             nodes.Text(". They can be read in any order, and no later lesson needs them."),
         )
-        for page, children in ((name, first), (name + ENDING, [title, lead, *second])):
+        listed = nodes.bullet_list("", *(entry(one) for one in second if isinstance(one, nodes.section)))
+        for page, children in ((name, first), (name + ENDING, [title, lead, listed, *second])):
             document, section = doctree.copy(), top.copy()
             section.children, document.children = [], []
             section.extend(children)

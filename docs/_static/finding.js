@@ -6,16 +6,18 @@ const NONE = "Your search did not match any documents. Please make sure that all
   "you've selected enough categories.";
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; // which fetches whole pages
 
-Search.performTermsSearch = (words, ...more) => {
-  const found = inPages(words, ...more).sort((a, b) => b[4] - a[4]);
+Search.performTermsSearch = (words, ...rest) => {
+  const found = inPages(words, ...rest).sort((a, b) => b[4] - a[4]);
   const many = found.length > MOST ? `In ${found.length} sections, of which these fit best:` : "In ${resultCount} sections:";
-  const none = `In no section, neither as a word nor as a part of one.${[...words].length > 1 ? " Fewer words find more." : ""}`;
+  const asked = new URLSearchParams(location.search).get("q");
+  const more = [...words].length > 1 ? "Fewer words find more." : "Is it spelled so, or has it another name?";
+  const none = `No section contains “${asked}”, neither as a word nor as a part of one. ${more}`;
   Documentation.addTranslations({
     locale: "en", plural_expr: "n == 1 ? 0 : 1", messages: { [ONE]: ["In one section:", many], [NONE]: none },
   });
-  return found.slice(0, MOST).map(([name, title, , ...rest]) => {
+  return found.slice(0, MOST).map(([name, title, , ...others]) => {
     const [page, section] = name.split("#");
-    return [page, title, `#${section}`, ...rest];
+    return [page, title, `#${section}`, ...others];
   });
 };
 

@@ -18,3 +18,8 @@ addEventListener("load", reachable);
 addEventListener("resize", reachable);
 addEventListener("toggle", reachable, true); // what was folded had no width
 addEventListener("scroll", ({ target }) => target.matches?.(WIDE) && fade(target), true);
+
+// On a phone a picture is swiped, and must not lead away from the lesson.
+addEventListener("click", (event) => {
+  if (event.target.closest?.(".image-reference") && matchMedia("(max-width: 46em)").matches) event.preventDefault();
+});

@@ -116,14 +116,22 @@ def test_a_lesson_that_begins_with_text_shows_its_first_control_twice_and_one_th
 def test_what_speaks_of_cells_is_not_on_a_page_nor_that_questions_are_below():
     text = 'Read.\n\n<span class="cells">Run the cells\nby a key.</span> Look. Choose one.'
     [_, cell] = lesson(new_markdown_cell(f"{text} Or read them below, and unfold the answers."))
-    assert cell.source == "Read. Look. Choose one."
+    assert cell.source == "Read.\n\nLook. Choose one."
 
 
 def test_a_page_says_what_cannot_be_done_on_it_and_fetches_no_picture_from_the_web():
-    how = "To change the code and do the exercises, [run the lesson](../docs/index.md#run-the-lessons)"
+    run = "[run the lesson](../docs/index.md#run-the-lessons)"
+    how, untried = f"To change the code, {run}", new_output("stream", text="○ Exercise 1 (one): not attempted yet.\n")
     assert lesson()[0].source == f"# Title\n\n*{how}.*"
     [timed] = lesson(title="# Title\n\n*Reading: a minute.*\n\nMore")
     assert timed.source == f"# Title\n\n*Reading: a minute. {how}.*\n\nMore"
+    exercise = new_code_cell(
+        "check()", metadata={"tags": ["exercise"]}, outputs=[untried, new_output("stream", text="1")]
+    )
+    told = lesson(new_markdown_cell("## Exercises\n\nSolve."), exercise, new_code_cell("import it\n\nprogress()"))
+    assert told[0].source == f"# Title\n\n*To change the code and do the exercises, {run}.*"
+    assert told[1].source == f"## Exercises\n\n*On this page you can read the tasks; to do them, {run}.* Solve."
+    assert [one.text for one in told[2].outputs] == ["1"] and "remove-cell" in told[3].metadata["tags"]
     text = f"# Title\n\n{colab_badge('https://github.com/o/n', '01.ipynb')} ![here](../docs/a.png)"
     colab = "https://colab.research.google.com/github/o/n/blob/main/notebooks/01.ipynb"
     [title] = lesson(title=text)

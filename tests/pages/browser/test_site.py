@@ -1,5 +1,6 @@
 """The web pages in a real browser, as `make site` wrote them: all can be read, by all, without any network."""
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -153,6 +154,13 @@ def test_the_second_reading_is_a_page_of_its_own_linked_both_ways():
         assert parsed(second).select(f"article > section > p a[href^='{Path(page).name}#']"), page
 
 
+def test_no_sign_of_markdown_is_left_on_a_page():
+    for page in [*PAGES, *BOTH]:
+        for text in parsed(page).select("article p"):
+            said = re.sub(r"<(code|math)\b.*?</\1>", "", str(text), flags=re.DOTALL)
+            assert not re.search(r"\*|\]\(", said), (page, said)
+
+
 def test_a_lesson_shows_itself_at_once(tab):
     """Its picture or control, and what it is about, before the reader scrolls."""
     page = tab()
@@ -297,7 +305,8 @@ def search(page, words="positional") -> list[str]:
     """Where the search for words leads, asked on the page that is open."""
     page.fill(".sidebar-search", words)
     page.press(".sidebar-search", "Enter")
-    page.locator(".search-summary", has_text="In ").wait_for()
+    page.locator(".search-summary", has_text=re.compile("^(In|No section)")).wait_for()
+    assert page.locator("article input[type=search]").input_value() == words
     return [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
 
 
@@ -326,7 +335,9 @@ def test_search_finds_sections(tab, host):
     ):
         assert any(link.startswith(f"notebooks/{section}") for link in search(page, words)), words
     assert search(page, "zzyzx") == []
-    assert summary.inner_text() == "In no section, neither as a word nor as a part of one."
+    assert summary.inner_text().startswith("No section contains “zzyzx”, neither as a word")
+    assert search(page, "perplexity")[0] == "docs/symbols.html#term-perplexity"
+    assert page.locator("#search-results li p").first.inner_text().startswith("The number e to the power of the loss")
 
 
 def test_pages_can_be_read_turned_and_searched_from_a_folder(browser):
