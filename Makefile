@@ -35,7 +35,7 @@ COMMANDS := lab test test-slow test-weekly test-browser lint train write export 
   answers grade nbgrader colab slides book bench site check lessons claims stamp address
 .PHONY: help $(COMMANDS) clean
 lab: ## open the lessons in JupyterLab, in your own copies
-## JUPYTER='--port=9999' for JupyterLab; DIR=notebooks, for authors: the originals
+## JUPYTER='--no-browser' for JupyterLab; DIR=notebooks, for authors: the originals
 test: ## prove every cell and every sentence of the course (of LESSON=04; ARGS='-k masks')
 test-slow: ## the tests that take an hour: other roundings, killed runs (ARGS, or LESSON=04)
 test-weekly: ## the tests that take hours, such as Colab imitated (ARGS, LESSON as above)

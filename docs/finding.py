@@ -45,7 +45,7 @@ def name_terms(_: Sphinx, doctree: nodes.document) -> None:
     for row in terms(doctree):
         term, others, *_ = row.children
         row["ids"].append(nodes.make_id(f"term {term.astext()}"))
-        if others.astext() == "–":
+        if others.astext() == "\N{EN DASH}":
             row["classes"].append("nameless")
 
 

@@ -138,8 +138,8 @@ def first_look(cells: list[NotebookNode]) -> None:
 def prepare(cell: NotebookNode) -> None:
     """Tells MyST-NB what to leave out and to fold, and the words of a picture.
 
-    The set-up, versions, progress and the code of a quiz are for notebooks. Code under a title is folded, and so are the
-    opening questions and outputs to guess.
+    The set-up, versions, progress and the code of a quiz are for notebooks. Code under a title is folded, and so are
+    the opening questions and outputs to guess.
     """
     about, tags = {}, cell.metadata.get("tags", [])
     if cell.id == "setup" or FOR_KERNELS.search(cell.source):
