@@ -41,7 +41,10 @@ EXPLAINS = {
         "learning.unwritten",
     },
     "attention.axis": {"causality.leak", "padding", "batch.rows", "generate", "learning.unwritten", "cache.differs"},
-    "causality.leak": {"cache.differs", "generate.cache", "generate.differs", "generate.padding", "learning.unwritten"},
+    "causality.leak": {
+        *("cache.differs", "generate.cache", "generate.differs", "generate.padding", "learning.unwritten"),
+        "padding.source",
+    },
     "causality.off_by_one": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.inverted": {
         *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source"),
@@ -49,7 +52,9 @@ EXPLAINS = {
     "causality.hides_itself": {"cache.differs", "causality.leak", "causality.off_by_one", "padding.hides_words"},
     "causality.eval": {"cache.differs"},
     "causality.norm": {"cache.differs", "padding", "positions", "learning.unwritten", "generate"},
-    "causality.axes": {"batch.rows", "cache.differs", "padding", "learning.unwritten", "loss.padding", "generate"},
+    "causality.axes": {
+        *("batch.rows", "cache.differs", "padding", "positions", "learning.unwritten", "loss.padding", "generate"),
+    },
     "causality.blind": {"gradients.unreached", "source.queries"},
     "batch.rows": {"cache.differs", "generate.batch", "learning.unwritten", "padding.company", "source.ignored"},
     "padding.source": {"generate.padding"},
@@ -57,10 +62,16 @@ EXPLAINS = {
     "padding.length": {"generate.padding"},
     "padding.company": {"generate.batch", "generate.padding"},
     "padding.hides_words": {"gradients.row", "padding.target"},
-    "padding.inverted": {"gradients.unreached", "output.nan", "padding.start", "gradients.row"},
+    "padding.inverted": {
+        *("gradients.row", "gradients.unreached", "generate.padding", "learning.stuck", "output.nan", "padding.start"),
+        "source",
+    },
     "padding.start": {"cache.prefill"},
     "padding.target": {"loss.padding"},
-    "positions.batch": {"positions.none", "positions.target_none", "cache.stale", "padding.company", "generate"},
+    "positions.batch": {
+        *("positions.none", "positions.target_none", "cache.stale", "padding.company", "generate"),
+        "learning.unwritten",
+    },
     "positions.none": {
         "generate.cache",
         "generate.padding",
@@ -87,6 +98,8 @@ EXPLAINS = {
     "precision.bfloat16": {"precision.float16"},
     **{
         f"generate.{fault}": {"learning.unwritten"}
-        for fault in ("after_end", "stale", "cache", "last_token", "start", "differs", "choice", "beams")
+        for fault in ("after_end", "stale", "last_token", "start", "choice", "beams")
     },
+    **dict.fromkeys(("generate.cache", "generate.differs"), {"generate.beams", "learning.unwritten"}),
+    "generate.batch": {"generate.padding"},
 }

@@ -168,8 +168,11 @@ def _leaks(subject: Subject) -> bool:
 
 
 def learn_vocabularies(subject: Subject, given: bool) -> str:
-    """Where the source has a table of its own, of another size, take its words from there; what was seen."""
-    if given or not subject.two or subject.by_name:
+    """Where the source has a table of its own, of another size, take its words from there; what was seen.
+
+    Where ids beyond a table run, they are unknown words, such as those that a model only copies.
+    """
+    if not subject.two or subject.by_name:
         return ""
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]
     src, tgt = few[0].repeat(BATCH, 2)[:, :SOURCE], few[1].repeat(BATCH, 2)[:, :TARGET]
@@ -181,7 +184,11 @@ def learn_vocabularies(subject: Subject, given: bool) -> str:
         subject.raw(tgt, src)
     tables = [(part, args) for part, args, _ in calls if isinstance(part, nn.Embedding)]
     source, target = (next((part for part, args in tables if reads(args, ids)), None) for ids in (src, tgt))
-    if source is None or source is target or source.num_embeddings == subject.src.size:
+    with torch.no_grad(), suppress(Exception):
+        subject.raw(*(words.ordinary[-1:].expand(BATCH, TARGET) for words in (subject.tgt, subject.src)))
+        for words, table in ((subject.src, source), (subject.tgt, target)):
+            words.know(words.size if table is None else table.num_embeddings)
+    if given or source is None or source is target or source.num_embeddings == subject.src.size:
         return ""
     special = {subject.src.pad_id, subject.start_id, subject.eos_id}
     subject.src = Words(source.num_embeddings, special, subject.src.pad_id)

@@ -40,6 +40,13 @@ def start(subject: Subject) -> Iterator[Found]:
 
 
 def labels(subject: Subject) -> Iterator[Found]:
+    """What the loss asks for; and whether it leaves what it was given as it was."""
+    yield from _labels(subject)
+    if subject.changed_labels:
+        yield "loss.changes_labels", "ids or labels that it was given are other numbers after its call."
+
+
+def _labels(subject: Subject) -> Iterator[Found]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
     loss = text_loss(subject)
     if loss is None:
@@ -61,8 +68,6 @@ def labels(subject: Subject) -> Iterator[Found]:
             loss(*((src, tgt) if subject.two else (tgt,)))
             if not all(part.training for part in subject.parts):
                 yield "loss.mode", "a model in training mode is in eval mode after its call."
-        if subject.changed_labels:
-            yield "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12

@@ -15,6 +15,7 @@ class Words:
         """Raises NotExaminable where fewer than six ids are ordinary."""
         self.size, self.pad_id = size, pad_id
         self.ordinary = torch.tensor([i for i in range(size) if i not in special])
+        self.unknown = self.ordinary[:0]  # to an embedding that takes them for one word, as of a model that copies
         if len(self.ordinary) < 6:
             raise NotExaminable(
                 f"{len(self.ordinary)} ordinary ids are too few; give a model with vocab_size 10 or more"
@@ -25,6 +26,12 @@ class Words:
         dice = torch.Generator().manual_seed(1000 + seed)
         drawn = [self.ordinary[torch.randperm(len(self.ordinary), generator=dice)] for _ in range(rows)]
         return torch.stack([row.repeat(length // len(row) + 1)[:length] for row in drawn])
+
+    def know(self, rows: int) -> None:
+        """Take no ids from there on for ordinary, unless too few are left."""
+        known = self.ordinary < rows
+        if known.sum() >= 6:
+            self.ordinary, self.unknown = self.ordinary[known], self.ordinary[~known]
 
     def other(self, ids: Tensor) -> Tensor:
         """For each of these tokens another ordinary one."""
