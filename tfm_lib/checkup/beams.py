@@ -54,32 +54,29 @@ def masks(subject: Subject, write: Write) -> Iterator[Found]:
     if subject.src.pad_id is None or not subject.two or subject.shifts:
         return
     src = subject.src.mixed((WORDS, 2, 3), seed=6)
-    try:
-        with watched(subject) as taken, torch.no_grad():
+    with suppress(Exception), torch.no_grad():  # that it fails is told by `generate`
+        with watched(subject) as taken:
             write(src)
         read, scores = taken[0]
         with watched(subject) as own:
             subject(read[:1].expand(len(src), -1), src)
-    except Exception:  # that it fails is told by `generate`
-        return
-    apart = (scores[:, None] - own[-1].scores).abs().amax(-1).amin(1)
-    if bool((read == read[0]).all()) and bool((apart > 10 * subject.leak * spread(scores)).any()):
-        seen = "of three texts of several lengths, a beam begins with scores that none of them has"
-        yield "generate.batch", f"{seen} in the forward pass."
+        apart = (scores[:, None] - own[-1].scores).abs().amax(-1).amin(1)  # from the nearest of them
+        if bool((read == read[0]).all()) and float(apart.max()) > 10 * subject.leak * spread(scores):
+            yield (
+                "generate.batch",
+                "of three texts of several lengths, a beam begins with scores that none of them has.",
+            )
 
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:
     """Go on with a text of one stack that is too long for it: if it is cut, its end must be left."""
-    if subject.two or subject.too_long is None:
-        return
-    text = subject.src.ids(subject.too_long, seed=6)
-    text = subject.src.changed(text, slice(subject.too_long // 2, None))  # nothing in it comes again
+    text = subject.src.ids(length := subject.too_long or 1, seed=6)
+    text = subject.src.changed(text, slice(length // 2, None))  # nothing in it comes again
     with watched(subject) as taken, torch.no_grad(), suppress(Exception):  # it may refuse it
         write(text)
     row = taken[0].read[0] if taken else text[0]
-    if 1 < len(row) and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
-        seen = f"of a text of {subject.too_long} tokens, it reads the first {len(row)}, and writes what follows them"
-        yield "generate.last_token", f"{seen}."
+    if len(row) > 1 and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
+        yield "generate.last_token", f"of a text of {length} tokens, it goes on from the first {len(row)}."
 
 
 def ends(subject: Subject, write: Write) -> Iterator[Found]:

@@ -168,10 +168,7 @@ def _leaks(subject: Subject) -> bool:
 
 
 def learn_vocabularies(subject: Subject, given: bool) -> str:
-    """Where the source has a table of its own, of another size, take its words from there; what was seen.
-
-    Where ids beyond a table run, they are unknown words, such as those that a model only copies.
-    """
+    """Take the source's words from its own table, if that has another size; what was seen. Others may be unknown."""
     if not subject.two or subject.by_name:
         return ""
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]
@@ -185,9 +182,11 @@ def learn_vocabularies(subject: Subject, given: bool) -> str:
     tables = [(part, args) for part, args, _ in calls if isinstance(part, nn.Embedding)]
     source, target = (next((part for part, args in tables if reads(args, ids)), None) for ids in (src, tgt))
     with torch.no_grad(), suppress(Exception):
-        subject.raw(*(words.ordinary[-1:].expand(BATCH, TARGET) for words in (subject.tgt, subject.src)))
+        subject.raw(*[words.ordinary[-1:].expand(BATCH, TARGET) for words in (subject.tgt, subject.src)])  # type: ignore[arg-type]
         for words, table in ((subject.src, source), (subject.tgt, target)):
-            words.know(words.size if table is None else table.num_embeddings)
+            known = words.ordinary < (words.size if table is None else table.num_embeddings)
+            if known.sum() >= len(few[0]):
+                words.ordinary, words.unknown = words.ordinary[known], words.ordinary[~known]
     if given or source is None or source is target or source.num_embeddings == subject.src.size:
         return ""
     special = {subject.src.pad_id, subject.start_id, subject.eos_id}

@@ -105,7 +105,7 @@ def generate(subject: Subject) -> Iterator[Found]:
 
 def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """What is written: the same the next time, by the scores of the forward pass, and in any company."""
-    yield from crops(subject, write)
+    yield from () if subject.two else crops(subject, write)
     if many != _written(write, src, seed=1):
         with DropoutWatch() as watch:
             again = _written(write, src)
@@ -125,7 +125,7 @@ def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list
         yield from stale
         return
     yield from (found := list(steps(subject, write)))
-    if "generate.fails" in dict(found):
+    if "generate.fails" in (code for code, *_ in found):
         return
     for probe in (pasts, *[masks] * (not found)):
         yield from probe(subject, write)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.listening import listened
-from tfm_lib.checkup.masked import copies, shown
+from tfm_lib.checkup.masked import CHANGED, copies, shown
 from tfm_lib.checkup.measures import cross_entropy, short, spread
 from tfm_lib.checkup.subject import SOURCE, Found, Subject
 
@@ -40,13 +40,6 @@ def start(subject: Subject) -> Iterator[Found]:
 
 
 def labels(subject: Subject) -> Iterator[Found]:
-    """What the loss asks for; and whether it leaves what it was given as it was."""
-    yield from _labels(subject)
-    if subject.changed_labels:
-        yield "loss.changes_labels", "ids or labels that it was given are other numbers after its call."
-
-
-def _labels(subject: Subject) -> Iterator[Found]:
     """The labels that a loss asks for, read from its gradient: at a label it is negative, elsewhere it is not."""
     loss = text_loss(subject)
     if loss is None:
@@ -68,6 +61,8 @@ def _labels(subject: Subject) -> Iterator[Found]:
             loss(*((src, tgt) if subject.two else (tgt,)))
             if not all(part.training for part in subject.parts):
                 yield "loss.mode", "a model in training mode is in eval mode after its call."
+        if subject.changed_labels:
+            yield "loss.changes_labels", CHANGED
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12

@@ -133,8 +133,7 @@ def _mass(subject: Subject, tgt: Tensor) -> Iterator[Found]:
         yield "output.mass", seen
     for word in subject.src.unknown[:1] if subject.scale else ():
         if float(subject(tgt, word.expand(len(tgt), SOURCE)).exp()[..., word].max()) < 1e-6:
-            seen = f"the source is all {int(word)}, a word without a row in the embedding, and it gets no probability."
-            yield "output.mass", seen
+            yield "output.mass", f"a source of {word} alone, which no embedding has a row for, gives it no probability."
 
 
 def memory(subject: Subject) -> Iterator[Found]:

@@ -58,7 +58,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
-        elif padded is not words and _agrees(subject, write, words):
+        elif padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
             yield "generate.padding", f"{seen}, if padding follows the source; else they are."
         else:
             yield "generate.differs", f"{seen}."
@@ -66,10 +66,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str]:
-    """The steps that it takes for one source (1, S), none of which may write an end; and how it failed, if it did.
-
-    There are none where they can't be seen.
-    """
+    """The steps, as far as they are seen, of writing for one source (1, S) without an end; and how it failed."""
     with watched(subject) as taken, torch.no_grad():
         try:
             write(src)
@@ -83,7 +80,7 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str
 
 def _first_read(subject: Subject, write: Write, src: Tensor) -> int | None:
     """The first token that it reads of what it writes, where all that is read at once is that token."""
-    tables, _, _ = ends_of(subject)
+    tables = ends_of(subject)[0]
     with called() as calls, suppress(Exception):
         write(src)
     tokens = [args[0].unique() for part, args, _ in calls if part in tables]
@@ -95,8 +92,8 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
     with AttentionWatch() as watch:
         taken, _ = _taken(subject, write, src)
     keys = {w.shape[-1] for w in watch.weights if w.shape[-2] == 1} - {src.shape[1]}
-    one_by_one = all(step.read.shape[1] == 1 for step in taken)
-    return f"after {len(taken)} tokens there are {max(keys)} keys" * (one_by_one and len(keys) > len(taken) + 1)
+    more = len(keys) > len(taken) + 1 and all(step.read.shape[1] == 1 for step in taken)
+    return f"after {len(taken)} tokens there are {max(keys)} keys" if more else ""
 
 
 def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
@@ -114,12 +111,6 @@ def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
 def best(row: list[Any]) -> list[Any]:
     """The first of several candidates."""
     return row[0] if row and isinstance(row[0], list) else row
-
-
-def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
-    """Whether its first step is that of the forward pass."""
-    [first, *_], _ = _taken(subject, write, src)
-    return same(subject, first.scores, first.read, src)
 
 
 def same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:

@@ -27,12 +27,6 @@ class Words:
         drawn = [self.ordinary[torch.randperm(len(self.ordinary), generator=dice)] for _ in range(rows)]
         return torch.stack([row.repeat(length // len(row) + 1)[:length] for row in drawn])
 
-    def know(self, rows: int) -> None:
-        """Take no ids from there on for ordinary, unless too few are left."""
-        known = self.ordinary < rows
-        if known.sum() >= 6:
-            self.ordinary, self.unknown = self.ordinary[known], self.ordinary[~known]
-
     def other(self, ids: Tensor) -> Tensor:
         """For each of these tokens another ordinary one."""
         place = torch.searchsorted(self.ordinary, ids.clamp(max=int(self.ordinary[-1])).contiguous())
