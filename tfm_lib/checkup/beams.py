@@ -1,7 +1,7 @@
 """What a search makes of scores that are known: a word must follow the text that it was scored for."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same
+from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same, watched
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import hooked
 
@@ -46,6 +47,59 @@ def _told(subject: Subject, taken: list[Step], past: list[int], src: Tensor) -> 
     cached = read.shape[1] == 1 and len(read) > 1
     prefix = torch.tensor([[subject.start_id, *past]])
     return cached and int(read[0, -1]) == past[-1] and not same(subject, scores[:1], prefix, src)
+
+
+def masks(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write of texts of several lengths: the first scores of each beam are those of one of them."""
+    if subject.src.pad_id is None or not subject.two or subject.shifts:
+        return
+    src = subject.src.mixed((WORDS, 2, 3), seed=6)
+    with suppress(Exception), torch.no_grad():  # that it fails is told by `generate`
+        with watched(subject) as taken:
+            write(src)
+        read, scores = taken[0]
+        with watched(subject) as own:
+            subject(read[:1].expand(len(src), -1), src)
+        apart = (scores[:, None] - own[-1].scores).abs().amax(-1).amin(1)  # from the nearest of them
+        if bool((read == read[0]).all()) and float(apart.max()) > 10 * subject.leak * spread(scores):
+            yield (
+                "generate.batch",
+                "of three texts of several lengths, a beam begins with scores that none of them has.",
+            )
+
+
+def crops(subject: Subject, write: Write) -> Iterator[Found]:
+    """Go on with a text of one stack that is too long for it: if it is cut, its end must be left."""
+    text = subject.src.ids(length := subject.too_long or 1, seed=6)
+    text = subject.src.changed(text, slice(length // 2, None))  # nothing in it comes again
+    with watched(subject) as taken, torch.no_grad(), suppress(Exception):  # it may refuse it
+        write(text)
+    row = taken[0].read[0] if taken else text[0]
+    if len(row) > 1 and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
+        yield "generate.last_token", f"of a text of {length} tokens, it goes on from the first {len(row)}."
+
+
+def ends(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
+    src = subject.src.ids(WORDS, 3, seed=6)
+    with watched(subject) as taken:
+        free = [best(row) for row in write(src)]
+    with watched(subject, (1 if subject.two else WORDS) + 2):
+        first, *rest = [best(row) for row in write(src)]
+    for row in [*free, first]:
+        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
+        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
+            yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
+            break
+    if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
+        with watched(subject) as alone:
+            write(src[:1])
+        if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each
+            return
+        yield (
+            "generate.batch",
+            f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
+        )
 
 
 @contextmanager

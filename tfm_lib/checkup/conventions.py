@@ -168,8 +168,8 @@ def _leaks(subject: Subject) -> bool:
 
 
 def learn_vocabularies(subject: Subject, given: bool) -> str:
-    """Where the source has a table of its own, of another size, take its words from there; what was seen."""
-    if given or not subject.two or subject.by_name:
+    """Take the source's words from its own table, if that has another size; what was seen. Others may be unknown."""
+    if not subject.two or subject.by_name:
         return ""
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]
     src, tgt = few[0].repeat(BATCH, 2)[:, :SOURCE], few[1].repeat(BATCH, 2)[:, :TARGET]
@@ -181,7 +181,13 @@ def learn_vocabularies(subject: Subject, given: bool) -> str:
         subject.raw(tgt, src)
     tables = [(part, args) for part, args, _ in calls if isinstance(part, nn.Embedding)]
     source, target = (next((part for part, args in tables if reads(args, ids)), None) for ids in (src, tgt))
-    if source is None or source is target or source.num_embeddings == subject.src.size:
+    with torch.no_grad(), suppress(Exception):
+        subject.raw(*[words.ordinary[-1:].expand(BATCH, TARGET) for words in (subject.tgt, subject.src)])  # type: ignore[arg-type]
+        for words, table in ((subject.src, source), (subject.tgt, target)):
+            known = words.ordinary < (words.size if table is None else table.num_embeddings)
+            if known.sum() >= len(few[0]):
+                words.ordinary, words.unknown = words.ordinary[known], words.ordinary[~known]
+    if given or source is None or source is target or source.num_embeddings == subject.src.size:
         return ""
     special = {subject.src.pad_id, subject.start_id, subject.eos_id}
     subject.src = Words(source.num_embeddings, special, subject.src.pad_id)

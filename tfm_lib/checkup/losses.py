@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.listening import listened
-from tfm_lib.checkup.masked import copies, shown
+from tfm_lib.checkup.masked import CHANGED, copies, shown
 from tfm_lib.checkup.measures import cross_entropy, short, spread
 from tfm_lib.checkup.subject import SOURCE, Found, Subject
 
@@ -62,7 +62,7 @@ def labels(subject: Subject) -> Iterator[Found]:
             if not all(part.training for part in subject.parts):
                 yield "loss.mode", "a model in training mode is in eval mode after its call."
         if subject.changed_labels:
-            yield "loss.changes_labels", "labels that were -100 for padding are other numbers after its call."
+            yield "loss.changes_labels", CHANGED
         heard = listened(subject, loss, tgt, src, put=torch.zeros_like(heard.gradient))  # a blind guess hides no label
         assert heard.gradient is not None
         asked = heard.gradient.abs().amax(-1) > 1e-12

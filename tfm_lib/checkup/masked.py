@@ -8,6 +8,7 @@ from tfm_lib.checkup.listening import listened
 from tfm_lib.checkup.subject import Found, Subject
 
 LENGTH, PADS = 8, 4
+CHANGED = "ids or labels that it was given are other numbers after its call."
 
 
 def copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
@@ -28,6 +29,8 @@ def copies(subject: Subject, loss: Callable[..., Tensor]) -> Iterator[Found]:
             row = int(lost.sum(1).argmax())
             seen = f"{int(lost[row].sum())} of {len(ids[row])} words are exchanged and have no label"
             yield "loss.unasked", f"{seen}: text {ids[row].tolist()}, input {read[row].tolist()}."
+    if subject.changed_labels:
+        yield "loss.changes_labels", CHANGED
     if subject.loss is not None and subject.pad_id is not None:
         ids[:, -PADS:] = subject.pad_id
         heard = listened(subject, loss, ids, ids)

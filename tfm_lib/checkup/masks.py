@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments, learn_axis, learn_layout, side
 from tfm_lib.checkup.measures import gap
+from tfm_lib.checkup.padding import WORDS, dead_words
 from tfm_lib.checkup.sources import hidden_ids
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
 from tfm_lib.checkup.words import NotExaminable
@@ -121,6 +122,8 @@ def _hidden_anyway(subject: Subject) -> set[str]:
     own = set()
     if hidden_ids(subject, "source") or (not subject.two and hidden_ids(subject, "target")):
         own |= {"padding", "source", "target"}
+    elif subject.two and subject.src.pad_id is not None and all(dead_words(subject, subject.src.ids(WORDS, seed=2))):
+        own |= {"padding", "source"}  # padding hides the words
     weights = subject.attention(subject.tgt.ids(TARGET, 2)).weights
     if any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET)):
         own.add("time")

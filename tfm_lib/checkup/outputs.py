@@ -1,11 +1,14 @@
 """What comes out: its shape, whether they are logits, whether it is the same twice."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from tfm_lib.checkup.conventions import learn_sides, learn_vocabularies
+from tfm_lib.checkup.given import text_loss
+from tfm_lib.checkup.listening import listened
 from tfm_lib.checkup.masks import learn_masks
 from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
@@ -28,6 +31,8 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Found], boo
         raise
     for code, _ in _scale(subject(subject.tgt.ids(TARGET, 2))):
         subject.scale = torch.log_softmax if code == "output.log_probabilities" else torch.softmax
+        with suppress(Exception):  # else what they are meant for can't be seen
+            subject.means_probabilities = code == "output.probabilities" and _takes_logarithm(subject)
     usual = (1, 0, 2) if subject.time_first else (0, 1, 2)
     names = ", ".join("BTV"[subject.order.index(axis)] for axis in range(3))
     conventions = {
@@ -82,7 +87,7 @@ def values(subject: Subject) -> Iterator[Found]:
         yield "output.nan", f"two rows of {TARGET} ordinary tokens gave {int(out.isnan().sum())} NaN."
         return
     if found := list(_scale(out)):
-        yield from found
+        yield from () if subject.means_probabilities else found
     elif any(_sums_to_1(part, axis) for part in (out, out.exp()) for axis in (0, 1)):
         yield "output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens."
     yield from _mass(subject, tgt)
@@ -109,6 +114,16 @@ def _scale(out: Tensor) -> Iterator[Found]:
         yield "output.log_probabilities", "e to the power of the scores sums to 1 at each position."
 
 
+def _takes_logarithm(subject: Subject) -> bool:
+    """Whether the loss vanishes where the probabilities of the right words are 1."""
+    tgt, src = subject.texts(2)
+    if (loss := text_loss(subject)) is None or (gradient := listened(subject, loss, tgt, src).gradient) is None:
+        return False
+    sure = torch.zeros_like(gradient).scatter(-1, gradient.argmin(-1, keepdim=True), 30)
+    blind, right = (float(listened(subject, loss, tgt, src, put=put).loss) for put in (sure * 0, sure))
+    return right < 0.1 * blind
+
+
 def _mass(subject: Subject, tgt: Tensor) -> Iterator[Found]:
     """Whether the probabilities of a model that copies are less than 1 where all words of the source are one word."""
     out = subject(tgt, subject.src.ordinary[:1].expand(len(tgt), SOURCE))
@@ -116,6 +131,9 @@ def _mass(subject: Subject, tgt: Tensor) -> Iterator[Found]:
     if float(mass.min()) > 0.1 and float(mass.max()) < 0.999:
         seen = f"if all {SOURCE} words of the source are one, the probabilities sum to {mass.mean():.2f}, not to 1."
         yield "output.mass", seen
+    for word in subject.src.unknown[:1] if subject.scale else ():
+        if float(subject(tgt, word.expand(len(tgt), SOURCE)).exp()[..., word].max()) < 1e-6:
+            yield "output.mass", f"a source of {word} alone, which no embedding has a row for, gives it no probability."
 
 
 def memory(subject: Subject) -> Iterator[Found]:

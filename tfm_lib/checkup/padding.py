@@ -38,10 +38,11 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
     if alone.isnan().all() and not padded.isnan().all():
         yield "padding.inverted", f"a source of {WORDS} words gave NaN, and one of {text} did not."
         return
-    dead = _dead(subject, words)
+    dead = dead_words(subject, words)
     if all(dead):
         tgt, src = subject.texts()
-        if not subject.two or subject.apart(subject(tgt, src), subject(tgt, subject.src.other(src)), 1e-3):
+        reads = not subject.two or subject.apart(subject(tgt, src), subject(tgt, subject.src.other(src)), 1e-3)
+        if reads or subject.apart(alone, padded):
             yield "padding.inverted", f"in a source of {text}, changing any word changes nothing."
     elif any(dead):
         yield "padding.misplaced", f"in a source of {text}, the word at {dead.index(True)} has no effect."
@@ -55,7 +56,7 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
         yield from _empty_row(subject, words)
 
 
-def _dead(subject: Subject, words: Tensor) -> list[bool]:
+def dead_words(subject: Subject, words: Tensor) -> list[bool]:
     """Which words, with padding behind them, have no effect whatsoever on the scores (of other words)."""
     dead = []
     with subject.exact():

@@ -1,7 +1,9 @@
 """What a model computes while it writes, step by step, and what it makes of scores that are known."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 import torch
@@ -10,9 +12,9 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.listening import Products
-from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import called, hooked, looks_up
+from tfm_lib.checkup.watch import AttentionWatch, called, hooked, looks_up
 
 WORDS = 5  # of the source
 
@@ -30,10 +32,12 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         return
     words = subject.src.ids(WORDS, seed=6)
     padded = words if subject.src.pad_id is None or not subject.two else subject.src.padded(words, SOURCE)
-    try:
-        taken = _taken(subject, write, padded)
-    except Exception:  # that it fails is told by `generate`
+    taken, failed = _taken(subject, write, padded)
+    if failed:  # where it writes an end at once, nothing else tells it
+        yield from [("generate.fails", failed)] * (0 < len(taken) < 4)
         return
+    if not taken and subject.two and (first := _first_read(subject, write, padded)) not in (None, subject.start_id):
+        yield "generate.start", f"its first token is {first}, and start_id is {subject.start_id}."
     yield from _choice(subject, taken)
     so_far = torch.zeros(0, dtype=torch.long)
     for number, (read, scores) in enumerate(taken[:6]):
@@ -48,15 +52,48 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         if same(subject, scores, prefix, padded):
             continue
         seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if cached and same(subject, scores, read[:1], padded):
+        if keys := _more_keys(subject, write, padded):
+            yield "generate.cache", f"{seen}, and {keys}: several layers append theirs to one cache."
+        elif cached and same(subject, scores, read[:1], padded):
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
-        elif padded is not words and _agrees(subject, write, words):
+        elif padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
             yield "generate.padding", f"{seen}, if padding follows the source; else they are."
         else:
             yield "generate.differs", f"{seen}."
         return
+
+
+def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str]:
+    """The steps, as far as they are seen, of writing for one source (1, S) without an end; and how it failed."""
+    with watched(subject) as taken, torch.no_grad():
+        try:
+            write(src)
+        except Exception as error:
+            files = [Path(frame.f_code.co_filename) for frame, _ in walk_tb(error.__traceback__)]
+            last = next(file for file in files[::-1] if "torch" not in file.parts)  # a hook of ours is no fault of its
+            seen = f"where no end is probable, step {len(taken) + 1} raised {short(error)}."
+            return [] if last.parent == Path(__file__).parent else taken, seen
+    return taken, ""
+
+
+def _first_read(subject: Subject, write: Write, src: Tensor) -> int | None:
+    """The first token that it reads of what it writes, where all that is read at once is that token."""
+    tables = ends_of(subject)[0]
+    with called() as calls, suppress(Exception):
+        write(src)
+    tokens = [args[0].unique() for part, args, _ in calls if part in tables]
+    return next((int(ids) for ids in tokens if len(ids) == 1), None)
+
+
+def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
+    """That its attentions meet more lengths of keys than there are tokens, if it reads one token at a time."""
+    with AttentionWatch() as watch:
+        taken, _ = _taken(subject, write, src)
+    keys = {w.shape[-1] for w in watch.weights if w.shape[-2] == 1} - {src.shape[1]}
+    more = len(keys) > len(taken) + 1 and all(step.read.shape[1] == 1 for step in taken)
+    return f"after {len(taken)} tokens there are {max(keys)} keys" if more else ""
 
 
 def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
@@ -71,52 +108,16 @@ def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
         yield "generate.choice", f"the words {wanted} had by far the best scores, and {rows[-1]} were read next."
 
 
-def ends(subject: Subject, write: Write) -> Iterator[Found]:
-    """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
-    src = subject.src.ids(WORDS, 3, seed=6)
-    with _watched(subject) as taken:
-        free = [best(row) for row in write(src)]
-    with _watched(subject, (1 if subject.two else WORDS) + 2):
-        first, *rest = [best(row) for row in write(src)]
-    for row in [*free, first]:
-        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
-        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
-            yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
-            break
-    if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
-        with _watched(subject) as alone:
-            write(src[:1])
-        if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each
-            return
-        yield (
-            "generate.batch",
-            f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
-        )
-
-
 def best(row: list[Any]) -> list[Any]:
     """The first of several candidates."""
     return row[0] if row and isinstance(row[0], list) else row
-
-
-def _agrees(subject: Subject, write: Write, src: Tensor) -> bool:
-    """Whether its first step is that of the forward pass."""
-    [first, *_] = _taken(subject, write, src)
-    return same(subject, first.scores, first.read, src)
-
-
-def _taken(subject: Subject, write: Write, src: Tensor) -> list[Step]:
-    """The steps that it takes for one source (1, S), none of which may write an end; none where they can't be seen."""
-    with _watched(subject) as taken, torch.no_grad():
-        write(src)
-    return taken
 
 
 def same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     """Whether the forward pass has these scores (R, V) after these tokens (R, t)."""
     if subject.shifts:
         read = torch.cat([read[:, 1:], subject.tgt.ordinary[:1].expand(len(read), 1)], 1)
-    with _watched(subject) as taken:
+    with watched(subject) as taken:
         subject(read, src.expand(len(read), -1) if subject.two else None)
     return bool((taken[-1].scores - scores).abs().max() <= 10 * subject.leak * spread(scores))
 
@@ -127,7 +128,7 @@ def _words(subject: Subject) -> Tensor:
 
 
 @contextmanager
-def _watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
+def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     """Collects a step for each call of the last matrix before the scores, and adds 10,000 to one word at each place.
 
     So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.

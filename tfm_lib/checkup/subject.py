@@ -43,8 +43,10 @@ class Subject:
     quick = False
     writes: tuple[Callable[[Tensor], list[Any]], bool] | None = None  # how `generate` is called, see `writer`
     changed_labels = False  # its loss has written into the labels that it was given
+    too_long: int | None = None  # a length with which it fails
     remembers = False  # what a module keeps from one call is there in the next
     scale: Callable[[Tensor, int], Tensor] | None = None  # what makes its scores of logits, where they are none
+    means_probabilities = False  # its own loss takes their logarithm, and so does what reads its scores
 
     def __init__(
         self, model: Call, module: nn.Module | None, words: tuple[Words, Words], kind: str | None, limit: float
@@ -162,7 +164,8 @@ class Subject:
             out = self.laid_out(scores(self.raw(extra, src, seed), self.vocab_size), len(tgt))
         if out.shape[:2] != tgt.shape:
             raise ValueError(f"ids of shape {tuple(tgt.shape)} gave scores for {tuple(out.shape[:2])}")
-        return out if out.dtype == torch.float64 else out.float()
+        out = out if out.dtype == torch.float64 else out.float()
+        return out.clamp_min(1e-12).log() if self.means_probabilities else out
 
     def laid_out(self, out: Tensor, rows: int) -> Tensor:
         """What it returns for so many texts, as (B, T, V)."""

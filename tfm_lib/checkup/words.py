@@ -15,6 +15,7 @@ class Words:
         """Raises NotExaminable where fewer than six ids are ordinary."""
         self.size, self.pad_id = size, pad_id
         self.ordinary = torch.tensor([i for i in range(size) if i not in special])
+        self.unknown = self.ordinary[:0]  # to an embedding that takes them for one word, as of a model that copies
         if len(self.ordinary) < 6:
             raise NotExaminable(
                 f"{len(self.ordinary)} ordinary ids are too few; give a model with vocab_size 10 or more"
