@@ -37,7 +37,7 @@ def shown(root: Any) -> dict[str, Any]:
 
 
 def words(root: Any) -> str:
-    return root.locator(".tfm-words").inner_text()
+    return root.locator(".tfm-words").inner_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def note(root: Any) -> str:

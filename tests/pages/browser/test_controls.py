@@ -30,7 +30,9 @@ def test_it_begins_as_its_stored_picture_and_every_knob_answers_by_keyboard_and_
     live = CONTROLS[name]()
     root, goal = show(live), WITH_MODEL if live.data[ON_PAGES]["weights"] else FRAME
     assert words(root) == live.data["text/plain"]
-    first, numbers = root.locator(".tfm-words").evaluate("p => [p.firstChild.data, p.lastChild.textContent]")
+    first, numbers = root.locator(".tfm-words").evaluate(
+        "p => [p.firstChild, p.lastChild].map(one => one.textContent.replaceAll('\xa0', ' '))"
+    )
     assert ". " not in first and first + numbers == words(root)
     assert root.page.evaluate("document.getAnimations().length") == 0, "nothing moves by itself"
     answers = [Answer(name, knob, times, goal) for knob, times in turn_every_knob(root).items()]

@@ -42,7 +42,8 @@ function layOut(root, label, knobs, panels) {
   set(root, { role: "group", "aria-label": label });
   root.replaceChildren(
     element("div", { class: "tfm-knobs" }, ...knobs), element("div", { class: "tfm-panels" }, ...panels), words);
-  return (message, shown) => {
+  return (said, shown) => {
+    const message = said.replace(/(?<=[<>]) | (?=%)/g, "\u00a0"); // a percentage stays in one line
     const [first] = /^.*?[.!?]”?(?= )/s.exec(message) ?? [message];
     if (words.textContent !== message) {
       words.replaceChildren(first, element("span", { class: "tfm-numbers" }, message.slice(first.length)));
