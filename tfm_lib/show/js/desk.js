@@ -23,16 +23,17 @@ function storyDesk({ stories, story, kinds, longest }, vocabulary, read, reader 
       set(area, { value: text.slice(0, start) + written + text.slice(end) });
       take(false);
     });
-    return { knob, found };
+    return { knob, found, words };
   });
 
   function take(fresh) {
     const text = area.value, length = vocabulary.encode(text).length, readable = length >= 1 && length <= longest;
     choose.pick(ready.some(([one]) => one === text) ? text : null);
-    for (const { knob, found } of menus) {
-      const word = found()?.word;
-      knob.pick(word);
-      set(knob.querySelector("select"), { disabled: !word });
+    for (const { knob, found, words } of menus) {
+      const word = found()?.word, field = knob.querySelector("select");
+      if (field.disabled === Boolean(word)) knob.offer(word ? words : ["not found"]);
+      knob.pick(word ?? "not found");
+      set(field, { disabled: !word });
     }
     const unknown = [...new Set(vocabulary.unknownWords(text))].map((word) => element("mark", {}, word));
     const listed = unknown.slice(0, 8).flatMap((mark, i) => (i ? [", ", mark] : [mark]));
