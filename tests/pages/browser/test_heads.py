@@ -24,7 +24,7 @@ def test_every_head_and_their_mean_weigh_the_words_as_the_model_does(show, story
     for layer in (1, 0):
         root.locator(".tfm-choice label").nth(layer).click()
         for query in range(len(texts)):
-            root.locator("button").nth(query).click()
+            root.locator(".tfm-chip").nth(query % 10 * len(texts) + query).click()  # in any row
             state = shown(root)
             weights = maps[f"encoder.layers.{layer}.self_attention"][0, :, query]  # (H, S)
             rows = torch.cat([weights, weights.mean(0, keepdim=True)])

@@ -21,7 +21,7 @@ function attentionControl(root, data) {
     choice("head", [["mean", "mean"], ...numbered(numHeads)], state.head, turn("head")),
   ], [
     wide("story: shaded by weight", above),
-    wide("summary: click a word", below),
+    wide("summary: press a word", below),
   ]);
 
   function read(text) {

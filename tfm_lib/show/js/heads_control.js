@@ -14,12 +14,13 @@ function headsControl(root, { story, layer, query, shipped }) {
   const layers = Array.from({ length: num_encoder_layers }, (_, place) => place);
   const asking = words.map((word, place) => set(button(word, () => turn("query")(place)), { class: "tfm-chip" }));
   const rows = [...Array.from({ length: num_heads }, (_, head) => `head ${head}`), "mean"].map((name) => {
-    const chips = words.map((word) => element("span", { class: "tfm-chip" }, word));
+    const chips = words.map((word, place) =>
+      element("span", { class: "tfm-chip", onclick: () => turn("query")(place) }, word));
     const favorite = element("span", { class: "tfm-favorite" });
     return { chips, favorite, made: chipRow(element("span", { class: "tfm-quiet" }, name), favorite, chips) };
   });
   const say = layOut(root, "Where each head looks", [choice("layer", layers, layer, turn("layer"))], [
-    element("div", { class: "tfm-chip-rows" },
+    element("div", { class: "tfm-chip-rows" }, element("div", { class: "tfm-title" }, "press a word: it is the query"),
       chipRow(element("b", {}, "query"), "most weight on", asking), ...rows.map((row) => row.made)),
   ]);
 

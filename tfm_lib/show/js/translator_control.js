@@ -1,5 +1,5 @@
 /**
- * Lesson 12: a translator of Firefox. Click a word of a translation to see where the aligned head looked, and what else
+ * Lesson 12: a translator of Firefox. Press a word of a translation to see where the aligned head looked, and what else
  * might stand there. data: recorded, what `translated` gives of some sentences; name, that of the model, which is loaded
  * when the reader wants a sentence of their own translated; size, its megabytes; longest, the most subwords; choices.
  */
@@ -21,7 +21,7 @@ function translatorControl(root, data) {
   const wide = (title, row) => set(panel(title, row), { class: "tfm-panel tfm-wide" });
   const say = layOut(root, "A translator of Firefox, from English to Portuguese", [choose, typed, press], [
     wide("sentence: shaded by weight", source),
-    wide("translation: click a word", words),
+    wide("translation: press a word", words),
     panel("most probable subwords", bars),
   ]);
 
