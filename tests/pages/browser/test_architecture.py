@@ -112,6 +112,8 @@ def test_every_box_is_pressed_by_a_finger_and_leads_to_its_lesson(show, folder, 
     for number, box in enumerate(BOXES):
         size = root.locator(".tfm-box").nth(number).bounding_box()
         assert min(size["height"], size["width"]) >= 24 and press(root, box.name)["box"] == box.name
+        bounds = root.locator(".tfm-inside").bounding_box()
+        assert bounds["y"] >= 0 and bounds["y"] + bounds["height"] <= PHONE["height"] + 1, "its numbers are in sight"
         link = root.page.get_by_role("link")
         assert link.get_attribute("href") == f"{folder}{box.lesson}{ending}"
         assert link.inner_text() == f"explained in lesson {box.lesson[:2]}"

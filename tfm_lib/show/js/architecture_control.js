@@ -31,13 +31,18 @@ function architectureControl(root, { story, opened, most, columns, layout, shipp
     Object.assign(state, { row, column });
     show();
   });
-  const { made, mark } = drawModel(columns, layout, (box) => open(found.find((one) => one.name === box.name)));
+  const inside = element("div", { class: "tfm-panel tfm-inside" });
+  const { made, mark } = drawModel(columns, layout, (box) => {
+    open(found.find((one) => one.name === box.name));
+    if (inside.offsetTop > made.parentElement.offsetTop) inside.scrollIntoView({ block: "nearest" }); // it lies below
+  });
+  inside.append(title, element("div", {}, name), shape, heads, map.made,
+    element("div", { class: "tfm-legend" }, low, bar, high, link));
   const say = layOut(root, "The model as boxes, and what each of them computes", [
     element("label", { class: "tfm-knob tfm-typed" }, element("span", {}, "story"), typed), note,
   ], [
     element("div", { class: "tfm-panel tfm-model" }, element("div", { class: "tfm-title" }, "press a box"), made),
-    element("div", { class: "tfm-panel tfm-inside" }, title, element("div", {}, name), shape, heads, map.made,
-      element("div", { class: "tfm-legend" }, low, bar, high, link)),
+    inside,
   ]);
 
   function read(text) {
@@ -153,17 +158,19 @@ function boxReading({ rows, keys, values }, { box: { name, role }, head, row, co
   return sentence("at length", at, value.toFixed(1), (sum(values.flat()) / values.length).toFixed(1));
 }
 
-/** Both sides as boxes, in their layout; `mark(name)` gives one a thick frame. */
+/** Both sides as boxes, in their layout, taller for fingers; `mark(name)` gives one a thick frame. */
 function drawModel(columns, { width: wide, height: high, tall, boxes, frames, streams, arrows, memory }, press) {
-  const pressed = {}, parts = [];
-  const path = (corners) => `M${corners.map(([x, y]) => `${x} ${high - y}`).join("L")}`;
+  const pressed = {}, parts = [], stretch = matchMedia("(pointer: coarse)").matches ? 1.5 : 1;
+  const down = (y) => stretch * (high - y); // from the top
+  const path = (corners) => `M${corners.map(([x, y]) => `${x} ${down(y)}`).join("L")}`;
   const behind = frames.flatMap(([x, width, y, height, label, name]) => [
     element("rect", {
-      x, y: high - y - height, width, height, rx: 7, style: "fill: var(--tfm-empty); stroke: var(--tfm-line)",
+      x, y: down(y + height), width, height: stretch * height, rx: 7,
+      style: "fill: var(--tfm-empty); stroke: var(--tfm-line)",
     }),
     element("text", {
-      x: label, y: high - y - height / 2, "text-anchor": "middle", "dominant-baseline": "middle", class: "tfm-quiet",
-      transform: `rotate(-90 ${label} ${high - y - height / 2})`,
+      x: label, y: down(y + height / 2), "text-anchor": "middle", "dominant-baseline": "middle", class: "tfm-quiet",
+      transform: `rotate(-90 ${label} ${down(y + height / 2)})`,
     }, name),
   ]);
   const line = (corners, color, thick) =>
@@ -178,21 +185,24 @@ function drawModel(columns, { width: wide, height: high, tall, boxes, frames, st
   memory.forEach((corners) => arrow(corners, "teal"));
   Object.entries(columns).forEach(([side, column], place) => {
     column.forEach((box, i) => {
-      const layer = box.name.match(/layers\.(\d+)/)?.[1], [x, width, y] = boxes[box.name], top = high - y - tall;
+      const layer = box.name.match(/layers\.(\d+)/)?.[1], [x, width, y] = boxes[box.name];
       const of = { "Norm": layer && ` before ${column[i + 1].label}`, "Add": ` after ${column[i - 1]?.label}` };
       pressed[box.name] = pressable(element("g", { class: "tfm-box" },
         element("rect", {
-          x, y: top, width, height: tall, rx: 5, style: `fill: var(--tfm-${BOX_COLORS[box.role]}-fill)`,
+          x, y: down(y + tall), width, height: stretch * tall, rx: 5,
+          style: `fill: var(--tfm-${BOX_COLORS[box.role]}-fill)`,
         }),
-        element("text", { x: x + width / 2, y: top + 16, "text-anchor": "middle" }, box.label === "Add" ? "+" : box.label),
+        element("text", { x: x + width / 2, y: down(y + tall / 2) + 4, "text-anchor": "middle" },
+          box.label === "Add" ? "+" : box.label),
       ), `${side}${layer ? ` layer ${layer}` : ""}: ${box.label}${of[box.label.split(" ")[0]] ?? ""}`, () => press(box));
       parts.push(pressed[box.name]);
     });
     const [x, width] = boxes[column[0].name];
-    behind.push(element("text", { x: x + width / 2, y: high - 6, "text-anchor": "middle", class: "tfm-quiet" },
+    behind.push(element("text", { x: x + width / 2, y: down(6), "text-anchor": "middle", class: "tfm-quiet" },
       place ? "↑ summary so far" : "↑ story"));
   });
-  const made = set(drawing(wide, high, "encoder and decoder, read upward", ...behind, ...parts), { role: "group" });
+  const name = "encoder and decoder, read upward";
+  const made = set(drawing(wide, stretch * high, name, ...behind, ...parts), { role: "group" });
   const mark = (name) => Object.entries(pressed).forEach(([one, box]) =>
     set(box, { "aria-pressed": String(one === name) }));
   return { made, mark };
