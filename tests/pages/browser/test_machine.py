@@ -14,6 +14,7 @@ from tfm_lib.data.batches import shifted
 from tfm_lib.data.newsroom import make_newsroom
 from tfm_lib.pretrained import SHIPPED, newsroom_model
 from tfm_lib.show.machine import BREAKABLE, NOBODY, PARTS, layer_names, machine
+from tfm_lib.show.scripts import CSS
 from tfm_lib.show.summarizer_controls import MOST_TOKENS
 from tfm_lib.show.weights import int8_weights
 from tfm_lib.writing.beam import beam_search
@@ -153,6 +154,9 @@ def test_another_word_goes_on_from_there_and_beams_are_those_of_torch(root):
     pick(root, 1)
     root.get_by_role("slider").fill("4")
     assert len({root.get_by_role("button", name="write it").click() or wait(root)["text"] for _ in range(4)}) > 1
+    root.page.evaluate("globalThis.loaded = undefined")
+    found = root.page.evaluate(BREAK.replace("temperature: 0", "temperature: 2"), [TAMPA, "residuals"])
+    assert {(pad, start) for pad, start, *_ in found["probs"]} == {(0, 0)}, "they are no words"
 
 
 def test_a_name_that_nobody_has_is_copied_by_one_of_the_two(root):
@@ -203,6 +207,32 @@ def test_what_a_missing_part_changed_is_marked(root):
     assert "Without residuals it writes" in words(root)
 
 
+def test_on_a_phone_the_headline_stays_in_sight_and_nothing_below_it_moves(show):
+    root = show(machine(), PHONE)
+    shares = root.locator(".tfm-shares")
+    top, bar = shares.bounding_box()["y"], "e => getComputedStyle(e).backgroundImage"
+    for label in ("positions", "residuals"):
+        switch(root, label)
+        wait(root)
+        assert shares.bounding_box()["y"] == top
+        chosen, other = (shares.locator(f"input:{kind}checked) + span").first for kind in ("is(:", "not(:"))
+        assert chosen.evaluate(bar) == other.evaluate(bar) != "none"
+        assert "On orange: what the whole model does not write." in words(root)
+    root.page.add_style_tag(content="body { padding-bottom: 900px }")
+    row = root.locator(".tfm-bar").nth(2)
+    row.evaluate("row => row.scrollIntoView({block: 'center'})")
+    row.click()
+    assert wait(root)["chosen"] and 0 <= root.locator(".tfm-word-row").bounding_box()["y"] < 60
+    unbroken = root.locator(".tfm-words").evaluate("p => !/[<>] | %/.test(p.textContent)")
+    assert unbroken and "%" in words(root)
+
+
+def test_a_finger_leaves_no_look_of_a_mouse_behind(root):
+    root.page.add_style_tag(path=CSS)  # one whose rules can be read
+    rules = root.page.evaluate("[...[...document.styleSheets].at(-1).cssRules].map(rule => rule.selectorText ?? '')")
+    assert len(rules) > 99 and not [rule for rule in rules if ":hover" in rule], "outside of @media (hover: hover)"
+
+
 def test_it_writes_before_the_readers_eyes_unless_they_want_no_motion(root):
     tokens, press = root.locator(".tfm-word-row button:visible"), root.get_by_role("button", name="write it")
     count = tokens.count()
@@ -248,7 +278,8 @@ def test_the_first_page_writes_once_by_itself(browser):
 
 
 def test_ribbons_stay_in_their_lane_and_most_switches_break_the_first_story(root):
-    paper, sheet, words = (root.locator(f".tfm-{part}").bounding_box() for part in ("paper", "headline", "word-row"))
+    parts = "paper", "headline", "word"
+    paper, sheet, words = (root.locator(f".tfm-{part}").first.bounding_box() for part in parts)
     assert paper["y"] + paper["height"] <= sheet["y"] + 1
     for path in root.locator("path").all():
         top, height = path.evaluate("path => [path.getBBox().y, path.getBBox().height]")

@@ -8,8 +8,8 @@ function ranking(values) {
 }
 
 /** The logits, with -Infinity at the tokens that the rules don't let follow `written`, which begins with start. */
-function forbid(logits, written, eosId, { min_new_tokens = 0, no_repeat_ngram_size = 0 } = {}) {
-  const forbidden = new Set(), places = written.length - no_repeat_ngram_size + 1;
+function forbid(logits, written, eosId, { min_new_tokens = 0, no_repeat_ngram_size = 0, banned = [] } = {}) {
+  const forbidden = new Set(banned), places = written.length - no_repeat_ngram_size + 1;
   if (no_repeat_ngram_size) {
     const last = written.slice(Math.max(0, places));
     for (let place = 0; place < places; place++) {

@@ -53,7 +53,7 @@ function machine(root, data) {
   const heading = (text, ...more) => element("div", { class: "tfm-title" }, text, ...more);
 
   const say = layOut(root, "A machine that writes headlines", [writing, choose], [
-    element("div", { class: "tfm-wide" }, typed, sheet.made, note),
+    typed, sheet.made, note,
     part("tfm-wide", heading(`Break it: the bar is how many of ${data.count} headlines are then right`), taken,
       row(which), why),
     part("", heading("How it chooses", lessonLink(data.lessons.write)), row(width, warmth), title, bars),
@@ -146,7 +146,7 @@ function machine(root, data) {
     bars.show(step.names.map((name, i) => ({
       name, p: step.probs[i], chosen: run.tokens[place] === step.best[i],
       press: () => turn({ chosen: [...run.tokens.slice(0, place), step.best[i]], place }),
-    })));
+    })).filter(({ name, chosen }) => chosen || !NEVER.includes(name)));
     const whole = off && shipped[state.model] ? runOf({ ...state, off: "", kind: "" }) : run;
     const often = (words, text) => words.filter((word) => word === text).length;
     const other = texts.map((text, t) => often(texts.slice(0, t + 1), text) > often(whole.texts, text));
@@ -162,6 +162,7 @@ function machine(root, data) {
     if (off && shipped[state.model]) {
       message += whole.text === run.text ? ", as before." : `; whole it writes “${whole.text}”.`;
     } else message += ".";
+    if (other.some((found, t) => found && t !== place)) message += " On orange: what the whole model does not write.";
     if (off && state.model === models[0][0]) {
       message += ` Of ${data.count} test stories it then writes ${percent(measured[off])} exactly right; whole, ` +
         `${percent(measured[""])}.`;
@@ -215,17 +216,17 @@ function lessonLink(lesson, about = "") {
 /**
  * What a model writes: {tokens, texts, text, steps}, and at each step the most probable words, best, names and probs; p,
  * of the word that was written; weights (S,), the mean of the heads of the last layer that works; copied, whether more
- * than half of p comes from the story. off: a part that is switched off, or "".
+ * than half of p comes from the story. off: a part that is switched off, or "". Padding and start are never drawn.
  */
 function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams, off, seed }, { most, choices }) {
   const slots = vocabulary.slotWords(story), src = vocabulary.encode(story, slots);
-  const { start_id, eos_id, num_decoder_layers: depth } = model.config, tokens = [], steps = [];
+  const { pad_id, start_id, eos_id, num_decoder_layers: depth } = model.config, tokens = [], steps = [];
   const layers = Array.from({ length: depth }, (_, n) => `decoder.layers.${n}`);
   const seen = `${layers.findLast((name) => name !== off)}.cross_attention.weights`;
   const random = randomNumbers(seed), options = temperature ? { temperature } : {};
   const mostProbable = (logits) => logits.indexOf(Math.max(...logits));
-  const drawn = (logits) => draw(nextTokenProbs(Array.from(logits), options), random);
-  const next = temperature ? drawn : mostProbable;
+  const drawn = (logits) => draw(nextTokenProbs(logits, options), random);
+  const next = temperature ? drawn : mostProbable, rules = temperature ? { banned: [pad_id, start_id] } : {};
 
   breaking(off ? [off] : [], () => {
     const memory = model.encode(src);
@@ -239,8 +240,9 @@ function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams,
     while (tokens.length < most && tokens.at(-1) !== eos_id) {
       let logits;
       const outputs = record(() => (logits = writer.nextLogits(tokens.at(-1) ?? start_id)));
-      const token = forced[tokens.length] ?? next(logits), logProb = logSoftmax(Array.from(logits))[token];
-      const probs = nextTokenProbs(Array.from(logits), beams > 1 ? {} : options), best = ranking(probs).slice(0, choices);
+      const possible = forbid(Array.from(logits), [start_id, ...tokens], eos_id, rules);
+      const token = forced[tokens.length] ?? next(possible), logProb = logSoftmax(Array.from(logits))[token];
+      const probs = nextTokenProbs(possible, beams > 1 ? {} : options), best = ranking(probs).slice(0, choices);
       const heads = outputs[seen].at(-1), weights = heads[0].map((_, s) => sum(heads.map((row) => row[s])) / heads.length);
       const copied = outputs.pointer ? copiedShare(outputs.pointer.at(-1), src, token, logProb) > 0.5 : false;
       const named = { best, names: tokenTexts(vocabulary, best, slots), probs: best.map((one) => probs[one]) };
@@ -251,6 +253,7 @@ function headlineRun({ model, vocabulary }, { story, chosen, temperature, beams,
   return { tokens, texts: tokenTexts(vocabulary, tokens, slots), text: vocabulary.decode(tokens, slots), steps };
 }
 
+const NEVER = ["[pad]", "[start]"]; // no words of a headline, and offered to nobody
 const INKS = ["blue", "vermilion", "green", "purple", "olive", "teal", "crimson"].map((ink) => `var(--tfm-${ink})`);
 
 /**
@@ -295,12 +298,14 @@ function ribbonSheet(area, vocabulary, most, press) {
   function draw() {
     if (!drawn || drawn.run.steps[0].weights.length !== words.length) return;
     const { run, place, count } = drawn, from = made.getBoundingClientRect(), buttons = [...headline.children];
+    const { top, bottom } = headline.getBoundingClientRect();
     const middle = ({ left, width }) => left + width / 2 - from.left;
     const spots = words.map((word) => word.getBoundingClientRect());
     const seen = words.map(() => [0, "transparent"]);
     lines.replaceChildren(...run.steps.slice(0, count).flatMap(({ weights }, t) => {
       const start = buttons[t].getBoundingClientRect(), x = middle(start), y = start.top - from.top;
       const ink = INKS[t % INKS.length];
+      if (start.bottom <= top || start.top >= bottom) return []; // a long headline scrolls
       return weights.flatMap((weight, s) => {
         if (weight < 0.05) return [];
         if (weight > Math.max(0.2, seen[s][0])) seen[s] = [weight, ink]; // a line under what was looked at most
@@ -324,6 +329,8 @@ function ribbonSheet(area, vocabulary, most, press) {
       style: `border-bottom-color: ${INKS[t % INKS.length]}${invented[t] ? "; text-decoration: underline wavy" : ""}`,
       title: text === "[eos]" ? "the end of the headline" : invented[t] ? "not in the story" : null,
     })));
+    const chip = headline.children[place], least = chip.offsetTop + chip.offsetHeight - headline.clientHeight;
+    headline.scrollTop = Math.min(chip.offsetTop, Math.max(least, headline.scrollTop));
     draw();
   };
   made.wait = (message) => {
@@ -343,6 +350,7 @@ function ribbonSheet(area, vocabulary, most, press) {
     set(coming, { hidden: true });
   }
   area.addEventListener("input", lay);
+  headline.addEventListener("scroll", draw);
   new ResizeObserver(draw).observe(made);
   new ResizeObserver(draw).observe(paper);
   return { made, show: made.show, wait: made.wait, arrive };
