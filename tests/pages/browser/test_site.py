@@ -157,8 +157,8 @@ def test_the_second_reading_is_a_page_of_its_own_linked_both_ways():
 def test_no_sign_of_markdown_is_left_on_a_page():
     for page in [*PAGES, *BOTH]:
         for text in parsed(page).select("article p"):
-            said = re.sub(r"<(code|math)\b.*?</\1>", "", str(text), flags=re.DOTALL)
-            assert not re.search(r"\*|\]\(", said), (page, said)
+            said = re.sub(r"<(code|math)\b.*?</\1>|<!--.*?-->", "", str(text), flags=re.DOTALL)
+            assert not re.search(r"\S\*|\*\S|\]\(", said), (page, said)
 
 
 def test_a_lesson_shows_itself_at_once(tab):
