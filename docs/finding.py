@@ -64,13 +64,12 @@ class Sections(IndexBuilder):
                 continue  # a page with scripts hides them behind the quiz; or a title alone
             part = alone(section, names[Path(docname).name.removesuffix(ENDING), section.get("slug", "")])
             called = title if heading == title else f"{title.removesuffix(': second reading')}: {heading}"
-            self._add(
-                name, filename, called, part, [one for one in section.children if isinstance(one, nodes.paragraph)]
-            )
+            text = [one for one in section.children if isinstance(one, nodes.paragraph)]
+            self._add(name, filename, called, part, text)
         for row in terms(doctree):
             term, others, meaning, _ = (cell.astext() for cell in row.children)
-            told = nodes.section("", nodes.title("", term), nodes.paragraph("", f"{others}. {meaning}"), ids=[""])
-            self._add(f"{docname}#{row['ids'][0]}", filename, f"Glossary: {term}", alone(told, ""), [row.children[2]])
+            part = document(nodes.title("", term), nodes.paragraph("", f"{others}. {meaning}"))
+            self._add(f"{docname}#{row['ids'][0]}", filename, f"Glossary: {term}", part, [row.children[2]])
 
     def _add(
         self, name: str, filename: str | Path, title: str, part: nodes.document, beginning: list[nodes.Node]
@@ -87,12 +86,16 @@ class Sections(IndexBuilder):
         """Of a page that is there all sections are: the pages are always built anew."""
 
 
-def alone(section: nodes.Element, names: str) -> nodes.document:
+def alone(section: nodes.section, names: str) -> nodes.document:
     """A section without those within it, and without the rows of the glossary; with the other names of its terms."""
     copied = copy(section)
     apart = (nodes.section, nodes.container) if "glossary" in section["ids"] else nodes.section
     copied.children = [child for child in section.children if not isinstance(child, apart)]
     copied.children.append(nodes.paragraph(names, names))
+    return document(copied)
+
+
+def document(*children: nodes.Element) -> nodes.document:
     part = new_document("")
-    part.children = [copied]
+    part.children = [*children]
     return part

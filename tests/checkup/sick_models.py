@@ -234,6 +234,20 @@ WITH_TARGETS = (
         return logits, loss""")
 )  # fmt: skip
 ONE_SIDED = GPT, BERT, LABELLED, WITH_TARGETS
+CROPPING = GPT.replace(
+    "return Model(), {}\n",
+    """
+    model = Model()
+
+    def generate(tokens):
+        model.eval()
+        for _ in range(4):
+            tokens = torch.cat([tokens, model(tokens[:, -64:])[:, -1:].argmax(-1)], 1)
+        return tokens
+
+    return model, {"generate": generate}
+""",
+)
 EINSUM = (
     MODEL.replace("self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))", """\
 self.wq, self.wk = (nn.Parameter(torch.randn(H, D, D // H) * D**-0.5) for _ in range(2))
@@ -417,6 +431,8 @@ PLANTS = [
     Plant("BERT: words are hidden that nobody asks for", "loss.unasked", "model(tokens.masked_fill(chosen", "model(tokens.masked_fill(torch.rand(tokens.shape) < 0.5", BERT),
     Plant("BERT: padding is asked for", "loss.padding", " & (tokens != 0)", "", BERT),
     Plant("BERT: ends of other texts are counted", "batch.rows", "x = self.emb(tokens)", "x = self.emb(tokens) + self.pos((tokens == 2).cumsum(0))", BERT),
+    Plant("BERT: words are hidden in the caller's ids", "loss.changes_labels", "tokens.masked_fill(chosen", "tokens.masked_fill_(chosen", BERT),
+    Plant("GPT: of a long text the end is cut", "generate.last_token", "tokens[:, -64:]", "tokens[:, :64]", CROPPING),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]
 # fmt: on

@@ -148,6 +148,7 @@ def test_the_source_of_exercises_is_all_that_is_taken(tmp_path):
         ('check("attention.divisor", 72)', ["attention.divisor"]),
         (crowd, ["attention.crowd"]),
     ], "of two answers, that in the lesson's own file"
+    assert ada.twice == ["attention.crowd has other answers in old.ipynb and deep/01_attention.ipynb: the last counts."]
     with pytest.raises(CourseError, match="no folder"):
         collect(tmp_path / "none", NAMES)
 

@@ -123,7 +123,6 @@ def lengths(subject: Subject) -> Iterator[Found]:
         try:
             steps, _ = subject.trace(ids, src)
         except Exception as error:
-            subject.too_long = length
             yield "limits.length", f"{longest} tokens went through, and {length} raised {short(error)}."
             return
         for step in steps:

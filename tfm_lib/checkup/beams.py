@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfm_lib.checkup.batches import LENGTHS
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import spread
 from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same, watched
@@ -49,7 +50,7 @@ def _told(subject: Subject, taken: list[Step], past: list[int], src: Tensor) -> 
     return cached and int(read[0, -1]) == past[-1] and not same(subject, scores[:1], prefix, src)
 
 
-def masks(subject: Subject, write: Write) -> Iterator[Found]:
+def beginnings(subject: Subject, write: Write) -> Iterator[Found]:
     """Write of texts of several lengths: the first scores of each beam are those of one of them."""
     if subject.src.pad_id is None or not subject.two or subject.shifts:
         return
@@ -70,13 +71,25 @@ def masks(subject: Subject, write: Write) -> Iterator[Found]:
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:
     """Go on with a text of one stack that is too long for it: if it is cut, its end must be left."""
-    text = subject.src.ids(length := subject.too_long or 1, seed=6)
+    if subject.two or (length := _too_long(subject)) is None:
+        return
+    text = subject.src.ids(length, seed=6)
     text = subject.src.changed(text, slice(length // 2, None))  # nothing in it comes again
     with watched(subject) as taken, torch.no_grad(), suppress(Exception):  # it may refuse it
         write(text)
     row = taken[0].read[0] if taken else text[0]
     if len(row) > 1 and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
         yield "generate.last_token", f"of a text of {length} tokens, it goes on from the first {len(row)}."
+
+
+def _too_long(subject: Subject) -> int | None:
+    """A length with which the forward pass fails."""
+    for length in LENGTHS[:3]:
+        try:
+            subject(subject.tgt.ordinary[:1].expand(1, length))
+        except Exception:
+            return length
+    return None
 
 
 def ends(subject: Subject, write: Write) -> Iterator[Found]:

@@ -1,5 +1,6 @@
 """Faults, and the codes, or families of codes, that may only follow from them: measured on plants of one fault each."""
 
+# fmt: off
 EXPLAINS = {
     "shapes.axes": {"generate.fails"},
     "shapes.flattened": {"generate.fails"},
@@ -8,7 +9,7 @@ EXPLAINS = {
     "shapes.length": {"cache.prefill", "generate.fails", "precision.bfloat16", "precision.float16"},
     "output.probabilities": {"learning.stuck", "loss.no_softmax", "loss.softmax_twice"},
     "output.axis": {
-        *("causality.axes", "causality.leak", "loss.no_softmax", "batch.rows", "padding", "source.ignored", "generate"),
+        "causality.axes", "causality.leak", "loss.no_softmax", "batch.rows", "padding", "source.ignored", "generate",
         "learning",
     },
     "output.mass": {"loss", "padding", "generate.padding", "learning"},
@@ -16,17 +17,17 @@ EXPLAINS = {
     "output.nan": {"generate.dice", "learning.stuck", "loss.fails", "source.ignored"},
     "state.kept": {"generate.differs", "generate.stale"},
     "gradients.unregistered": {
-        *("dropout.eval", "padding", "positions.batch", "cache.differs", "generate.dropout", "learning.unwritten"),
+        "dropout.eval", "padding", "positions.batch", "cache.differs", "generate.dropout", "learning.unwritten",
     },
     "dropout.eval": {
-        *("padding", "positions.batch", "cache.differs", "generate.dropout", "generate.dice", "state.kept"),
+        "padding", "positions.batch", "cache.differs", "generate.dropout", "generate.dice", "state.kept",
         "learning.unwritten",
     },
     "attention.axis": {"causality.leak", "padding", "batch.rows", "generate", "learning.unwritten", "cache.differs"},
     "causality.leak": {"cache", "generate.cache", "generate.differs", "generate.padding", "learning", "padding"},
     "causality.off_by_one": {"cache.differs", "generate.cache", "learning.unwritten"},
     "causality.inverted": {
-        *("cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source"),
+        "cache.differs", "generate.cache", "learning.unwritten", "output.nan", "padding", "source",
     },
     "causality.hides_itself": {"cache.differs", "causality.leak", "causality.off_by_one", "padding.hides_words"},
     "causality.eval": {"cache.differs"},
@@ -44,7 +45,7 @@ EXPLAINS = {
     "padding.target": {"loss.padding"},
     "positions.batch": {"positions.none", "positions.target_none", "cache", "padding", "generate", "learning"},
     "positions.none": {
-        *("generate.cache", "generate.padding", "padding.length", "padding.source", "positions.target_none"),
+        "generate.cache", "generate.padding", "padding.length", "padding.source", "positions.target_none",
     },
     "source.causal": {"padding.misplaced"},
     "source.partial": {"cache.differs", "padding.cross", "padding.misplaced"},
@@ -52,8 +53,8 @@ EXPLAINS = {
     "cache.differs": {"generate.cache"},
     "cache.positions": {"generate.cache"},
     "gradients.constant": {
-        *("causality", "gradients.equal_start", "gradients.unreached", "learning", "loss", "norm", "output", "padding"),
-        *("positions", "residual", "source"),
+        "causality", "gradients.equal_start", "gradients.unreached", "learning", "loss", "norm", "output", "padding",
+        "positions", "residual", "source",
     },
     "gradients.none": {"learning.stuck", "loss.fails"},
     "gradients.fresh": {"gradients.unreached", "learning.unwritten", "state.kept"},
@@ -63,11 +64,14 @@ EXPLAINS = {
     "norm.flat": {"gradients.unreached", "learning.stuck", "output.constant", "source.ignored"},
     "learning.stuck": {"causality.blind", "source.partial"},
     "precision.bfloat16": {"precision.float16"},
-    **{
-        f"generate.{fault}": {"learning.unwritten"} for fault in ("after_end", "beams", "choice", "last_token", "stale")
-    },
+    "generate.after_end": {"learning.unwritten"},
+    "generate.beams": {"learning.unwritten"},
+    "generate.choice": {"learning.unwritten"},
+    "generate.last_token": {"learning.unwritten"},
+    "generate.stale": {"learning.unwritten"},
     "generate.start": {"learning.unwritten"},
     "generate.cache": {"generate.beams", "learning.unwritten"},
     "generate.differs": {"generate.beams", "learning.unwritten"},
     "generate.batch": {"generate.padding"},
 }
+# fmt: on

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.beams import crops, ends, masks, pasts
+from tfm_lib.checkup.beams import beginnings, crops, ends, pasts
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.steps import steps
@@ -105,7 +105,7 @@ def generate(subject: Subject) -> Iterator[Found]:
 
 def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """What is written: the same the next time, by the scores of the forward pass, and in any company."""
-    yield from () if subject.two else crops(subject, write)
+    yield from crops(subject, write)
     if many != _written(write, src, seed=1):
         with DropoutWatch() as watch:
             again = _written(write, src)
@@ -124,11 +124,13 @@ def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list
     if stale := list(_stale(subject, write)):
         yield from stale
         return
-    yield from (found := list(steps(subject, write)))
+    found = list(steps(subject, write))
+    yield from found
     if "generate.fails" in (code for code, *_ in found):
         return
-    for probe in (pasts, *[masks] * (not found)):
-        yield from probe(subject, write)
+    yield from pasts(subject, write)
+    if not found:
+        yield from beginnings(subject, write)
     yield from _company(subject, write, src, many)
     if not single and subject.eos_id is not None:
         yield from ends(subject, write)

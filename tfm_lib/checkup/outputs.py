@@ -1,5 +1,6 @@
 """What comes out: its shape, whether they are logits, whether it is the same twice."""
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -86,8 +87,10 @@ def values(subject: Subject) -> Iterator[Found]:
     if out.isnan().any() or out.isinf().all(-1).any():
         yield "output.nan", f"two rows of {TARGET} ordinary tokens gave {int(out.isnan().sum())} NaN."
         return
-    if found := list(_scale(out)):
-        yield from () if subject.means_probabilities else found
+    if subject.means_probabilities:
+        pass
+    elif found := list(_scale(out)):
+        yield from found
     elif any(_sums_to_1(part, axis) for part in (out, out.exp()) for axis in (0, 1)):
         yield "output.axis", "the scores, or e to their power, sum to 1 over texts or positions, not over tokens."
     yield from _mass(subject, tgt)
@@ -115,13 +118,13 @@ def _scale(out: Tensor) -> Iterator[Found]:
 
 
 def _takes_logarithm(subject: Subject) -> bool:
-    """Whether the loss vanishes where the probabilities of the right words are 1."""
+    """Whether the loss falls as -log p does, from blind guesses to p = 1/2 for the right words, smoothed or not."""
     tgt, src = subject.texts(2)
     if (loss := text_loss(subject)) is None or (gradient := listened(subject, loss, tgt, src).gradient) is None:
         return False
-    sure = torch.zeros_like(gradient).scatter(-1, gradient.argmin(-1, keepdim=True), 30)
-    blind, right = (float(listened(subject, loss, tgt, src, put=put).loss) for put in (sure * 0, sure))
-    return right < 0.1 * blind
+    half = torch.zeros_like(gradient).scatter(-1, gradient.argmin(-1, keepdim=True), math.log(subject.vocab_size - 1))
+    blind, right = (float(listened(subject, loss, tgt, src, put=put).loss) for put in (half * 0, half))
+    return right < 0.65 * blind  # else, as of probabilities that are taken for logits, more than 0.8 is left
 
 
 def _mass(subject: Subject, tgt: Tensor) -> Iterator[Found]:

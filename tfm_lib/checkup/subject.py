@@ -43,7 +43,6 @@ class Subject:
     quick = False
     writes: tuple[Callable[[Tensor], list[Any]], bool] | None = None  # how `generate` is called, see `writer`
     changed_labels = False  # its loss has written into the labels that it was given
-    too_long: int | None = None  # a length with which it fails
     remembers = False  # what a module keeps from one call is there in the next
     scale: Callable[[Tensor, int], Tensor] | None = None  # what makes its scores of logits, where they are none
     means_probabilities = False  # its own loss takes their logarithm, and so does what reads its scores

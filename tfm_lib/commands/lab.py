@@ -146,4 +146,5 @@ def _has_browser() -> bool:
 def reset(lesson: Annotated[str, Argument(help='its number or name, such as "03"')]) -> None:
     """A fresh copy of one lesson; the old one is kept."""
     copy, old = reset_lesson(lesson)
-    print(f"{copy.relative_to(ROOT)} is fresh" + (f"; your old one is {old.relative_to(ROOT)}" if old else ""))
+    kept = f"; your old one is {old.relative_to(ROOT)}" if old else ""
+    print(f"{copy.relative_to(ROOT)} is fresh{kept}. If it is open: File > Reload Notebook from Disk")

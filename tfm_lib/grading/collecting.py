@@ -1,6 +1,7 @@
 """What students handed in: of their notebooks nothing but the source of the cells that call `check` is taken."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ class Submission(NamedTuple):
     name: str
     cells: list[Cell]
     troubles: list[str]  # why a notebook, or all, could not be read
+    twice: list[str]  # what several of its notebooks answer differently, and which of them counts
 
 
 def collect(folder: Path, known: Collection[str]) -> list[Submission]:
@@ -42,25 +44,33 @@ def collect(folder: Path, known: Collection[str]) -> list[Submission]:
 
 def _submission(place: Path, known: Collection[str]) -> Submission:
     cells, troubles = list[Cell](), list[str]()
+    answers = defaultdict[str, dict[str, str]](dict)  # by the exercise, then by the notebook
     try:
         found = sorted(p for p in place.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
         books = found if place.is_dir() and not place.is_symlink() else [place]
     except OSError as error:
-        return Submission(place.name, [], [f"It could not be read: {error}"])
+        return Submission(place.name, [], [f"It could not be read: {error}"], [])
     for book in sorted(books, key=lambda path: (path.name in FILES, path)):  # a lesson's own name counts most
         try:
-            cells += _cells(book, known)
+            for cell in _cells(book, known):
+                cells.append(cell)
+                for name in cell.names:
+                    answers[name][str(book.relative_to(place))] = cell.source
         except (OSError, ValueError, RecursionError) as error:
             troubles.append(f"{book.name} could not be read: {str(error)[:200]}")
     if not books:
         troubles.append("There is no notebook in it.")
     if len(cells) > CELLS:
         too_many = f"It has {len(cells)} cells that call `check`, and {CELLS} are read at most."
-        return Submission(place.name, [], [too_many])
+        return Submission(place.name, [], [too_many], [])
     last = {name: at for at, cell in enumerate(cells) for name in cell.names}
     for at, cell in enumerate(cells):
         cells[at] = cell._replace(names=[name for name in {*cell.names} if last[name] == at])
-    return Submission(place.stem, cells, troubles)
+    differing = {name: given for name, given in answers.items() if len({*given.values()}) > 1}
+    twice = [
+        f"{name} has other answers in {' and '.join(given)}: the last counts." for name, given in differing.items()
+    ]
+    return Submission(place.stem, cells, troubles, twice)
 
 
 def _cells(book: Path, known: Collection[str]) -> list[Cell]:

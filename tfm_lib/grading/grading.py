@@ -26,8 +26,8 @@ class Row(NamedTuple):
     """What the grader says of one exercise of a submission."""
 
     submission: str
-    exercise: str  # empty where a file could not be read
-    verdict: str  # right, wrong, open (not attempted), missing (not handed in), unread (no notebook)
+    exercise: str  # empty where something is said of files
+    verdict: str  # right, wrong, open (not attempted), missing (not handed in), unread (no notebook), twice
     diagnosis: str = ""
 
 
@@ -105,6 +105,8 @@ def _setup(topic: str) -> str:
 def _rows(submission: Submission, told: dict[str, Any], expected: dict[str, Expected]) -> Iterator[Row]:
     for trouble in submission.troubles:
         yield Row(submission.name, "", "unread", trouble)
+    for remark in submission.twice:
+        yield Row(submission.name, "", "twice", remark)
     topics = {cell.topic for cell in submission.cells}
     for name, ours in expected.items():
         if name in told:

@@ -37,8 +37,11 @@ def as_page(rows: list[Row]) -> str:
     parts = [_exercise(name, graded) for name, _ in wrong.most_common()]
     others = dict.fromkeys(row.exercise for row in graded if row.exercise not in wrong)
     lines = [f"<li>{_title(name)}: {_counts(name, graded)}</li>" for name in others]
-    unread = [f"<li>{escape(row.submission)}: {escape(row.diagnosis)}</li>" for row in rows if not row.exercise]
-    lists = (("Wrong in no submission", lines), ("Not read", unread))
+    unread, twice = (
+        [f"<li>{escape(row.submission)}: {escape(row.diagnosis)}</li>" for row in rows if row.verdict == verdict]
+        for verdict in ("unread", "twice")
+    )
+    lists = (("Wrong in no submission", lines), ("Not read", unread), ("Answered twice", twice))
     ends = [f"<h2>{title}</h2>\n<ul>{''.join(items)}</ul>" for title, items in lists if items]
     title = f"What most got wrong, of {len({row.submission for row in rows})} submissions"
     head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"

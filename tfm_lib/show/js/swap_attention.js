@@ -164,14 +164,14 @@ function swapAttention(root, data) {
   /** One headline at a time, so that the first one stands there at once: each next one follows a paint. */
   function show() {
     const number = ++asked, { place, name, step, layer, head } = state, size = wayOf(name).sizes[step];
-    const lines = [["full", 0], ["none", 0], ["mean", 0], [name, size]], isKnown = (line) => known.has(keyOf(...line));
-    const next = [0, 3, 1, 2].find((line) => !isKnown(lines[line]));
-    if (next !== undefined) written(...lines[next]);
-    const whole = lines.every(isKnown);
-    if (!whole) requestAnimationFrame(() => setTimeout(() => number === asked && show()));
+    const lines = { full: ["full", 0], none: ["none", 0], mean: ["mean", 0], own: [name, size] };
+    const isKnown = (line) => known.has(keyOf(...lines[line])), whole = () => Object.keys(lines).every(isKnown);
+    const next = ["full", "own", "none", "mean"].find((line) => !isKnown(line));
+    if (next) written(...lines[next]);
+    if (!whole()) requestAnimationFrame(() => setTimeout(() => number === asked && show()));
     const shareOf = (row) => measured.find((one) => row.every((value, i) => value === one[i]))[3];
-    const [full, none, mean, own] = lines.map((line) =>
-      ({ text: "", ...(isKnown(line) && written(...line)), share: shareOf([place, ...line]) }));
+    const [full, none, mean, own] = Object.entries(lines).map(([line, way]) =>
+      ({ text: "", ...(isKnown(line) && written(...way)), share: shareOf([place, ...way]) }));
     const told = [["full", full], ["none at all", none], ["plain mean", mean], [name, own]];
     table.show(told.map(([called, { text, share }]) => [called, markedWords(text, full.text), percent(share)]), 4,
       (row) => row === 3);
@@ -184,8 +184,8 @@ function swapAttention(root, data) {
     const shares = [own, full, none, mean].map(({ share }) => percent(share));
     const { says } = places.find((one) => one.place === place);
     const said = sentence("swap", labelOf(name, step), says, own.text, compared, data.count, ...shares);
-    say(isKnown(lines[3]) ? said : "…",
-      { ...state, whole, size, full: full.text, none: none.text, mean: mean.text, own: own.text,
+    say(isKnown("own") ? said : "…",
+      { ...state, whole: whole(), size, full: full.text, none: none.text, mean: mean.text, own: own.text,
         weights: mapOf(own) ?? null });
   }
 
