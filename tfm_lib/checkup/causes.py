@@ -71,6 +71,7 @@ EXPLAINS = {
     "generate.stale": {"learning.unwritten"},
     "generate.start": {"learning.unwritten"},
     "generate.cache": {"generate.beams", "learning.unwritten"},
+    "generate.dropout": {"generate.batch", "generate.dice", "generate.padding", "learning.unwritten"},
     "generate.differs": {"generate.beams", "learning.unwritten"},
     "generate.batch": {"generate.padding"},
 }
