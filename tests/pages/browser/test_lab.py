@@ -289,3 +289,19 @@ def test_links_of_a_copy_reach_folded_sections_and_run_all_runs_them(page, lab, 
         panel.get_by_role("link", name="other").click()
         page.locator(".jp-NotebookPanel:visible h1", has_text="98 · Other").wait_for()
     page.wait_for_function(IN_VIEW, arg="Last")
+
+
+def test_shift_enter_passes_a_folded_section_where_it_stands(page, lab):
+    """Its cells become active one after the other, and without a place on the page they would throw it to its top."""
+    book = folded_lesson("96 · Folded")
+    book.cells[-4:-3] = [cells.markdown(f"Folded {n}") for n in range(3)]  # in place of a heading, which would unfold
+    cells.write(lab.folder / "96_folded.ipynb", book)
+    page.set_viewport_size({"width": 1300, "height": 900})
+    open_notebook(page, lab, "96_folded.ipynb")
+    page.locator(".jp-NotebookPanel:visible h2", has_text="Deeper: what it costs").click()
+    for n in range(3):
+        page.keyboard.press("Shift+Enter")
+        page.locator(".jp-Cell.jp-mod-active", has_text=f"Folded {n}").wait_for(state="attached")
+        page.wait_for_timeout(300)  # for it to scroll
+        assert page.evaluate(IN_VIEW, "Deeper: what it costs")
+        assert not page.locator("p", has_text=f"Folded {n}").is_visible()
