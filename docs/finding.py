@@ -68,8 +68,8 @@ class Sections(IndexBuilder):
             self._add(name, filename, called, part, text)
         for row in terms(doctree):
             term, others, meaning, _ = (cell.astext() for cell in row.children)
-            part = document(nodes.title("", term), nodes.paragraph("", f"{others}. {meaning}"))
-            self._add(f"{docname}#{row['ids'][0]}", filename, f"Glossary: {term}", part, [row.children[2]])
+            told = nodes.section("", nodes.title("", term), nodes.paragraph("", f"{others}. {meaning}"), ids=[""])
+            self._add(f"{docname}#{row['ids'][0]}", filename, f"Glossary: {term}", document(told), [row.children[2]])
 
     def _add(
         self, name: str, filename: str | Path, title: str, part: nodes.document, beginning: list[nodes.Node]
