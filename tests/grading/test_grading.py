@@ -148,7 +148,8 @@ def test_the_source_of_exercises_is_all_that_is_taken(tmp_path):
         ('check("attention.divisor", 72)', ["attention.divisor"]),
         (crowd, ["attention.crowd"]),
     ], "of two answers, that in the lesson's own file"
-    assert ada.twice == ["attention.crowd has other answers in old.ipynb and deep/01_attention.ipynb: the last counts."]
+    remark = "attention.crowd has other answers in old.ipynb and deep/01_attention.ipynb: the last counts."
+    assert ada.remarks == [("twice", remark)]
     with pytest.raises(CourseError, match="no folder"):
         collect(tmp_path / "none", NAMES)
 
@@ -170,8 +171,8 @@ def test_a_broken_notebook_is_said_and_stops_nothing(content, said, tmp_path):
         place.symlink_to(tmp_path / "hidden" / "other.ipynb")
     else:
         place.write_text(content)
-    [trouble] = collect(tmp_path, NAMES)[0].troubles
-    assert said in trouble
+    [(verdict, trouble)] = collect(tmp_path, NAMES)[0].remarks
+    assert verdict == "unread" and said in trouble
 
 
 VALUES = [

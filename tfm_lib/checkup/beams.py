@@ -71,7 +71,14 @@ def beginnings(subject: Subject, write: Write) -> Iterator[Found]:
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:
     """Go on with a text of one stack that is too long for it: if it is cut, its end must be left."""
-    if subject.two or (length := _too_long(subject)) is None:
+    if subject.two:
+        return
+    for length in LENGTHS[:3]:
+        try:
+            subject(subject.tgt.ordinary[:1].expand(1, length))
+        except Exception:
+            break
+    else:
         return
     text = subject.src.ids(length, seed=6)
     text = subject.src.changed(text, slice(length // 2, None))  # nothing in it comes again
@@ -80,16 +87,6 @@ def crops(subject: Subject, write: Write) -> Iterator[Found]:
     row = taken[0].read[0] if taken else text[0]
     if len(row) > 1 and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
         yield "generate.last_token", f"of a text of {length} tokens, it goes on from the first {len(row)}."
-
-
-def _too_long(subject: Subject) -> int | None:
-    """A length with which the forward pass fails."""
-    for length in LENGTHS[:3]:
-        try:
-            subject(subject.tgt.ordinary[:1].expand(1, length))
-        except Exception:
-            return length
-    return None
 
 
 def ends(subject: Subject, write: Write) -> Iterator[Found]:

@@ -168,10 +168,7 @@ def _leaks(subject: Subject) -> bool:
 
 
 def learn_vocabularies(subject: Subject, given: bool) -> str:
-    """Take the source's words from its own table, if that has another size; what was seen.
-
-    Where a model takes ids for which its table has no row, as one that copies may, these are its unknown words.
-    """
+    """Take the source's words from its own table, if it has another size; what was seen. Ids beyond it are unknown."""
     if not subject.two or subject.by_name:
         return ""
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]

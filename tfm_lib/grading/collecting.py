@@ -27,8 +27,7 @@ class Submission(NamedTuple):
 
     name: str
     cells: list[Cell]
-    troubles: list[str]  # why a notebook, or all, could not be read
-    twice: list[str]  # what several of its notebooks answer differently, and which of them counts
+    remarks: list[tuple[str, str]]  # "unread" or "twice", and what could not be read, or has several answers
 
 
 def collect(folder: Path, known: Collection[str]) -> list[Submission]:
@@ -43,13 +42,13 @@ def collect(folder: Path, known: Collection[str]) -> list[Submission]:
 
 
 def _submission(place: Path, known: Collection[str]) -> Submission:
-    cells, troubles = list[Cell](), list[str]()
+    cells, remarks = list[Cell](), list[tuple[str, str]]()
     answers = defaultdict[str, dict[str, str]](dict)  # by the exercise, then by the notebook
     try:
         found = sorted(p for p in place.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
         books = found if place.is_dir() and not place.is_symlink() else [place]
     except OSError as error:
-        return Submission(place.name, [], [f"It could not be read: {error}"], [])
+        return Submission(place.name, [], [("unread", f"It could not be read: {error}")])
     for book in sorted(books, key=lambda path: (path.name in FILES, path)):  # a lesson's own name counts most
         try:
             for cell in _cells(book, known):
@@ -57,20 +56,18 @@ def _submission(place: Path, known: Collection[str]) -> Submission:
                 for name in cell.names:
                     answers[name][str(book.relative_to(place))] = cell.source
         except (OSError, ValueError, RecursionError) as error:
-            troubles.append(f"{book.name} could not be read: {str(error)[:200]}")
+            remarks.append(("unread", f"{book.name} could not be read: {str(error)[:200]}"))
     if not books:
-        troubles.append("There is no notebook in it.")
+        remarks.append(("unread", "There is no notebook in it."))
     if len(cells) > CELLS:
         too_many = f"It has {len(cells)} cells that call `check`, and {CELLS} are read at most."
-        return Submission(place.name, [], [too_many], [])
+        return Submission(place.name, [], [("unread", too_many)])
     last = {name: at for at, cell in enumerate(cells) for name in cell.names}
     for at, cell in enumerate(cells):
         cells[at] = cell._replace(names=[name for name in {*cell.names} if last[name] == at])
-    differing = {name: given for name, given in answers.items() if len({*given.values()}) > 1}
-    twice = [
-        f"{name} has other answers in {' and '.join(given)}: the last counts." for name, given in differing.items()
-    ]
-    return Submission(place.stem, cells, troubles, twice)
+    differ = [(name, " and ".join(given)) for name, given in answers.items() if len({*given.values()}) > 1]
+    remarks += [("twice", f"{name} has other answers in {where}: the last counts.") for name, where in differ]
+    return Submission(place.stem, cells, remarks)
 
 
 def _cells(book: Path, known: Collection[str]) -> list[Cell]:

@@ -103,10 +103,8 @@ def _setup(topic: str) -> str:
 
 
 def _rows(submission: Submission, told: dict[str, Any], expected: dict[str, Expected]) -> Iterator[Row]:
-    for trouble in submission.troubles:
-        yield Row(submission.name, "", "unread", trouble)
-    for remark in submission.twice:
-        yield Row(submission.name, "", "twice", remark)
+    for verdict, remark in submission.remarks:
+        yield Row(submission.name, "", verdict, remark)
     topics = {cell.topic for cell in submission.cells}
     for name, ours in expected.items():
         if name in told:
