@@ -360,6 +360,12 @@ def test_the_engine_says_what_is_wrong(answer, state, words):
     assert ("printed   seen" in str(found)) == prints
 
 
+def test_a_mistake_that_runs_on_the_first_input_alone_is_named_and_matrices_stand_row_by_row():
+    plain = judge(checks.find("attention.scaled"), lambda q, k, v: (q @ k / q.shape[-1] ** 0.5).softmax(-1) @ v)
+    assert plain.why.startswith("You did not transpose the keys.")
+    assert "    key = [[-2.2, 0.6],\n                     [-1.1, -1.4]]  (2, 2)" in str(plain)
+
+
 @pytest.mark.parametrize(
     ("expected", "came", "agree"),
     [

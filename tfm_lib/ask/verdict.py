@@ -29,9 +29,14 @@ class Verdict:
     details: tuple[str, ...] = ()
 
     def reasons(self) -> list[str]:
-        """Why, and the details, each wrapped."""
-        details = [_wrapped(line, " " * 4, " " * 14) for line in self.details]
-        return [*([_wrapped(self.why, " " * 2, " " * 2)] if self.why else []), *details]
+        """Why, and the details, each wrapped; the rows of a matrix stand below each other."""
+        lines = [_wrapped(self.why, " " * 2, " " * 2)] if self.why else []
+        for line in self.details:
+            matrix = 0 < line.find("[[") < WIDTH // 3
+            first, *rows = line.replace("], [", "],\n[").split("\n") if matrix else [line]
+            under = " " * (5 + line.index("[[") if matrix else 14)
+            lines += [_wrapped(first, " " * 4, under), *(_wrapped(row, under, under) for row in rows)]
+        return lines
 
     def __str__(self) -> str:
         return "\n".join([f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}.", *self.reasons()])

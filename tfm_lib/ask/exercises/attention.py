@@ -84,8 +84,7 @@ def scaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 @scaled.mistake
 def not_turned(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """You did not transpose the keys. The product only ran because there are as many keys as columns."""
-    columns = key if key.shape[-1] == key.shape[-2] else key.transpose(-2, -1)
-    return (query @ columns / sqrt(query.shape[-1])).softmax(-1) @ value
+    return (query @ key / sqrt(query.shape[-1])).softmax(-1) @ value
 
 
 @scaled.mistake
