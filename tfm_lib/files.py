@@ -16,6 +16,10 @@ FIXES = {
     errno.EISDIR: "a folder has this name; rename that folder",
     errno.ENAMETOOLONG: "take a shorter name",
 }
+STYLE = """:root { color-scheme: light dark; }
+body { font: 16px/1.5 sans-serif; max-width: 50em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; } td, th { padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
+pre { overflow-x: auto; font-size: 14px; padding: .6em; border: 1px solid #8886; }"""
 LEFT_BEHIND = 3600.0  # seconds after which a temporary file belongs to a process that was killed
 
 
@@ -44,3 +48,9 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):  # it may end in this moment
             if time.time() - abandoned.stat().st_mtime > LEFT_BEHIND:
                 abandoned.unlink()
+
+
+def html_page(title: str, parts: list[str]) -> str:
+    """A page that needs no other file, from a title and parts in HTML."""
+    head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"
+    return "\n".join([head, f"<h1>{title}</h1>", *parts, "</html>\n"])

@@ -35,6 +35,11 @@ def test_the_bundle_has_the_course_without_solutions_tests_and_leftovers(unpacke
     inside = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     tracked = subprocess.run(["git", "ls-files"], cwd=COURSE, capture_output=True, text=True, check=True).stdout.split()
     needed = {name for name in tracked if not name.startswith(("tests/", ".github/", ".ci/"))}
+    readme = (unpacked / "README.md").read_text(encoding="utf-8")
+    needed.remove("docs/students/README.md")
+    assert "your copy" in readme and all(
+        (unpacked / link).is_file() for link in re.findall(r"\]\((\w[^):]*)\)", readme)
+    )
     assert needed <= inside and not {name for name in inside if "__pycache__" in name or name.startswith("tests/")}
 
 

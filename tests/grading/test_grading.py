@@ -9,11 +9,12 @@ import torch
 from tests.ask.test_exercises import CODE, section
 from tests.nbclaims import cells
 from tfm_lib.ask import checks
+from tfm_lib.ask.headings import heading
 from tfm_lib.ask.running import Outcome
 from tfm_lib.errors import CourseError
 from tfm_lib.grading.collecting import collect
 from tfm_lib.grading.grading import Row, grade
-from tfm_lib.grading.report import as_csv, as_page
+from tfm_lib.grading.report import as_csv, as_feedback, as_page, as_sums
 from tfm_lib.grading.sandbox import Sandbox, find_sandbox
 from tfm_lib.grading.values import from_data, outcome_from_data, outcome_to_data, to_data
 from tfm_lib.lessons import PACKAGE
@@ -227,11 +228,26 @@ def test_errors_come_back_by_their_kind_and_words():
 
 def test_a_table_holds_no_formula_and_a_page_no_markup():
     rows = [Row("=1+1", NAMES[0], "wrong", "<b>\n@x"), Row("ada", NAMES[0], "right"), Row("eve", "", "unread", "-")]
+    title = '"01, Exercise 1 (one word in a crowd)"'
     assert as_csv(rows).decode("utf-8-sig").splitlines() == [
-        "submission,exercise,verdict,diagnosis",
-        f"'=1+1,{NAMES[0]},wrong,<b> @x",
-        f"ada,{NAMES[0]},right,",
-        "eve,,unread,'-",
+        "submission,exercise,title,verdict,diagnosis",
+        f"'=1+1,{NAMES[0]},{title},wrong,<b> @x",
+        f"ada,{NAMES[0]},{title},right,",
+        "eve,,,unread,'-",
     ]
     page = as_page(rows)
     assert "1 right, 1 wrong" in page and "&lt;b&gt;" in page and "of 3 submissions" in page and "eve: -" in page
+
+
+def test_a_submission_has_points_by_difficulty_and_a_page_to_give_back():
+    verdicts = dict(zip(NAMES[:4], ("right", "wrong", "right", "missing"), strict=True))
+    rows = [Row("a & b", name, verdict, "Look <here>.") for name, verdict in verdicts.items()]
+    worth = [heading(name).difficulty for name in verdicts]
+    assert as_sums([*rows, Row("eve", "", "unread", "-")]).decode("utf-8-sig").splitlines() == [
+        "submission,right,wrong,open,missing,points,of",
+        f"a & b,2,1,0,1,{worth[0] + worth[2]},{sum(worth)}",
+        "eve,0,0,0,0,0,0",
+    ]
+    assert min(worth) >= 1 and len({*worth}) > 1
+    [page] = as_feedback(rows).values()
+    assert page.count("<tr>") == 4 and "Look &lt;here&gt;." in page and "<h1>Exercises of a &amp; b</h1>" in page

@@ -1,6 +1,7 @@
 """What is said about answers: with colors and links in a notebook, with colors in a terminal, and else as text."""
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -9,6 +10,8 @@ from typing import NamedTuple
 # numbers of ANSI, in a terminal.
 SIGNS = {"open": "○", "wrong": "✗", "right": "✓"}
 COLORS = {"right": ("#2a8a45", 32), "wrong": ("#d1453b", 31), "open": ("#7a7a7a", 90)}
+
+WIDTH = 88  # of a line that JupyterLab shows whole
 
 
 class Piece(NamedTuple):
@@ -37,6 +40,13 @@ def tell(lines: Sequence[Line], plain: bool = False) -> None:
         print("\n".join("".join(map(_ansi, row)) for row in rows))
     else:
         print(text)
+
+
+def wrapped(text: str, indent: str, next_indent: str) -> str:
+    """Lines that JupyterLab shows whole, since it would break them in the middle of a word or number."""
+    wrapper = textwrap.TextWrapper(WIDTH, indent, next_indent, break_on_hyphens=False, break_long_words=False)
+    wrapper.replace_whitespace = False
+    return wrapper.fill(text)
 
 
 def _html(piece: Piece, links: bool) -> str:

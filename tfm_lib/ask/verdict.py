@@ -1,7 +1,6 @@
 """Judges an answer: not attempted, not right yet, or right; and says why."""
 
 import re
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +12,8 @@ from torch import Tensor
 from tfm_lib.ask.comparing import difference, first_difference, kind, show
 from tfm_lib.ask.exercise import Exercise, Inputs
 from tfm_lib.ask.running import Outcome, OutOfTime, guarded, outcome
-from tfm_lib.ask.telling import SIGNS
+from tfm_lib.ask.telling import SIGNS, WIDTH, wrapped
 
-WIDTH = 88
 WORDS = {"open": "not attempted yet", "wrong": "not right yet", "right": "right"}
 
 
@@ -30,23 +28,16 @@ class Verdict:
 
     def reasons(self) -> list[str]:
         """Why, and the details, each wrapped; the rows of a matrix stand below each other."""
-        lines = [_wrapped(self.why, " " * 2, " " * 2)] if self.why else []
+        lines = [wrapped(self.why, " " * 2, " " * 2)] if self.why else []
         for line in self.details:
             matrix = 0 < line.find("[[") < WIDTH // 3
             first, *rows = line.replace("], [", "],\n[").split("\n") if matrix else [line]
             under = " " * (5 + line.index("[[") if matrix else 14)
-            lines += [_wrapped(first, " " * 4, under), *(_wrapped(row, under, under) for row in rows)]
+            lines += [wrapped(first, " " * 4, under), *(wrapped(row, under, under) for row in rows)]
         return lines
 
     def __str__(self) -> str:
         return "\n".join([f"{SIGNS[self.state]} {self.name}: {WORDS[self.state]}.", *self.reasons()])
-
-
-def _wrapped(text: str, indent: str, next_indent: str) -> str:
-    """Lines that JupyterLab shows whole, since it would break them in the middle of a word or number."""
-    wrapper = textwrap.TextWrapper(WIDTH, indent, next_indent, break_on_hyphens=False, break_long_words=False)
-    wrapper.replace_whitespace = False
-    return wrapper.fill(text)
 
 
 def judge(exercise: Exercise, answer: Any) -> Verdict:

@@ -52,9 +52,10 @@ def flashcards(out: Cards = Path("flashcards.apkg")) -> None:
         write_whole(out, (moodle if out.suffix == ".xml" else qti)(lessons))
     else:
         raise CourseError(f"{option('out', out)} should end in .apkg for Anki, .xml for Moodle or .zip for QTI 2.1")
-    cards, how = sum(len(lesson.questions) for lesson in lessons), "import it into a question bank"
-    how = "open it with Anki (File > Import)" if out.suffix == ".apkg" else how
-    print(f"{cards} cards from {len(lessons)} lessons are in {out}; {how}")
+    what, how = "questions", "import it into a question bank"
+    if out.suffix == ".apkg":
+        what, how = "cards", "open it with Anki (File > Import)"
+    print(f"{sum(len(lesson.questions) for lesson in lessons)} {what} from {len(lessons)} lessons are in {out}; {how}")
 
 
 Id = Annotated[int | None, Option(parser=integer(0), help="its id of that token")]

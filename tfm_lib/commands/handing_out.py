@@ -15,7 +15,7 @@ from tfm_lib.ask.quiz import mathml
 from tfm_lib.commands.copies import as_file, learners_copy
 from tfm_lib.commands.lab import FOLDER, SOLUTION, without_solutions
 from tfm_lib.errors import CourseError
-from tfm_lib.files import write_whole
+from tfm_lib.files import html_page, write_whole
 from tfm_lib.lessons import COURSE, IN_CLONE, LESSONS, Lesson
 
 # What `make lab` needs, and what lessons link to: all of a clone but its tests.
@@ -26,9 +26,6 @@ PARTS = (
 )  # fmt: skip
 CODE = re.compile(r"^```python\n(.+?)^```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-STYLE = """:root { color-scheme: light dark; }
-body { font: 16px/1.5 sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; }
-pre { overflow-x: auto; font-size: 14px; padding: .6em; border: 1px solid #8886; }"""
 # nbgrader's own stub would raise at the end of each cell: ours is in it already.
 CONFIG = """c = get_config()
 c.CourseDirectory.course_id = "transformer"
@@ -49,6 +46,7 @@ def bundle(out: Path) -> int:
         removed = without_solutions(FOLDER, Path(work))
         content = {f"notebooks/{file.name}": file for file in [*Path(work).iterdir(), FOLDER / "ruff.toml"]}
         content |= {file.relative_to(COURSE).as_posix(): file for file in files if "__pycache__" not in file.parts}
+        content["README.md"] = content.pop("docs/students/README.md")
         out.resolve().parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=out.resolve().parent) as beside:  # whole, or not at all
             part = Path(beside) / "part.zip"
@@ -88,9 +86,7 @@ def _answers(lesson: Lesson) -> str:
         [right] = [choice for choice in question.choices if not choice.why_not]
         answer = f"{right.letter}: {right.text}\n\n   {question.answer}"
         parts.append(f"{number}. **{question.question}**\n\n   {answer}")
-    title = html.escape(f"Answers to {read.title}")
-    head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"
-    return "\n".join([head, f"<h1>{title}</h1>", *(to_html(part, mathml) for part in parts), "</html>\n"])
+    return html_page(html.escape(f"Answers to {read.title}"), [to_html(part, mathml) for part in parts])
 
 
 def write_assignments(out: Path) -> int:

@@ -39,14 +39,18 @@ def grade(
 
     from tfm_lib.files import write_whole
     from tfm_lib.grading.grading import grade as graded
-    from tfm_lib.grading.report import as_csv, as_page
+    from tfm_lib.grading.report import as_csv, as_feedback, as_page, as_sums
     from tfm_lib.grading.sandbox import find_sandbox
 
     with tqdm(desc="submissions", unit="") as bar:
         rows = graded(dir, find_sandbox(), seed, done=bar.update)
     write_whole(out / "grades.csv", as_csv(rows))
+    write_whole(out / "sums.csv", as_sums(rows))
     write_whole(out / "mistakes.html", as_page(rows).encode())
-    print(f"{len({row.submission for row in rows})} submissions: {out / 'grades.csv'}, and {out / 'mistakes.html'}")
+    pages = as_feedback(rows)
+    for name, page in pages.items():
+        write_whole(out / "students" / f"{name}.html", page.encode())
+    print(f"{len(pages)} submissions: {out / 'grades.csv'}, sums.csv, mistakes.html, and a page for each in students/")
 
 
 def nbgrader(out: Folder = Path("nbgrader")) -> None:

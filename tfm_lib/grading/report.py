@@ -3,25 +3,39 @@
 import csv
 import io
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 
 from tfm_lib.ask.headings import heading
+from tfm_lib.files import html_page
 from tfm_lib.grading.grading import Row
 
-COLUMNS = Row._fields
+VERDICTS = ("right", "wrong", "open", "missing")
 SHOWN = 3  # diagnoses of an exercise
-STYLE = """:root { color-scheme: light dark; }
-body { font: 16px/1.5 sans-serif; max-width: 50em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; } td, th { padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }"""
 
 
 def as_csv(rows: list[Row]) -> bytes:
-    """A row for each exercise of a submission. No cell is a formula, which a spreadsheet would compute."""
+    """A row for each exercise of a submission."""
+    lines = [[row.submission, row.exercise, _title(row.exercise), row.verdict, row.diagnosis] for row in rows]
+    return _table(["submission", "exercise", "title", "verdict", "diagnosis"], lines)
+
+
+def as_sums(rows: list[Row]) -> bytes:
+    """A row for each submission: its verdicts, and the points of what is right, of an exercise its difficulty."""
+    lines = []
+    for name in dict.fromkeys(row.submission for row in rows):
+        worth = [(row.verdict, _points(row.exercise)) for row in rows if row.submission == name and row.exercise]
+        counts = [sum(verdict == which for verdict, _ in worth) for which in VERDICTS]
+        points = sum(points for verdict, points in worth if verdict == "right")
+        lines.append([name, *counts, points, sum(points for _, points in worth)])
+    return _table(["submission", *VERDICTS, "points", "of"], lines)
+
+
+def _table(columns: list[str], lines: Sequence[Sequence[object]]) -> bytes:
+    """For a spreadsheet. No cell is a formula, which it would compute."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    for row in rows:
-        writer.writerow([_harmless(value) for value in row])
+    writer.writerows([columns, *([_harmless(str(value)) for value in line] for line in lines)])
     return text.getvalue().encode("utf-8-sig")  # by which Excel knows the alphabet
 
 
@@ -36,7 +50,7 @@ def as_page(rows: list[Row]) -> str:
     wrong = Counter(row.exercise for row in graded if row.verdict == "wrong")
     parts = [_exercise(name, graded) for name, _ in wrong.most_common()]
     others = dict.fromkeys(row.exercise for row in graded if row.exercise not in wrong)
-    lines = [f"<li>{_title(name)}: {_counts(name, graded)}</li>" for name in others]
+    lines = [f"<li>{escape(_title(name))}: {_counts(name, graded)}</li>" for name in others]
     unread, twice = (
         [f"<li>{escape(row.submission)}: {escape(row.diagnosis)}</li>" for row in rows if row.verdict == verdict]
         for verdict in ("unread", "twice")
@@ -44,22 +58,36 @@ def as_page(rows: list[Row]) -> str:
     lists = (("Wrong in no submission", lines), ("Not read", unread), ("Answered twice", twice))
     ends = [f"<h2>{title}</h2>\n<ul>{''.join(items)}</ul>" for title, items in lists if items]
     title = f"What most got wrong, of {len({row.submission for row in rows})} submissions"
-    head = f"<!doctype html>\n<html lang='en'>\n<meta charset='utf-8'>\n<title>{title}</title>\n<style>{STYLE}</style>"
-    return "\n".join([head, f"<h1>{title}</h1>", *parts, *ends, "</html>\n"])
+    return html_page(title, [*parts, *ends])
+
+
+def as_feedback(rows: list[Row]) -> dict[str, str]:
+    """A page for each submission, by its name, to give back: what is said of each exercise."""
+    pages = {}
+    for name in dict.fromkeys(row.submission for row in rows):
+        own = [(_title(row.exercise), row.verdict, row.diagnosis) for row in rows if row.submission == name]
+        lines = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in line)}</tr>" for line in own]
+        pages[name] = html_page(f"Exercises of {escape(name)}", [f"<table>{''.join(lines)}</table>"])
+    return pages
 
 
 def _title(name: str) -> str:
     called = heading(name)
-    return escape(f"{called.file[:2]}, {called}" if called else name)
+    return f"{called.file[:2]}, {called}" if called else name
+
+
+def _points(name: str) -> int:
+    called = heading(name)
+    return called.difficulty if called else 0
 
 
 def _counts(name: str, rows: list[Row]) -> str:
     states = Counter(row.verdict for row in rows if row.exercise == name)
-    return ", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "open", "missing") if states[state])
+    return ", ".join(f"{states[state]} {state}" for state in VERDICTS if states[state])
 
 
 def _exercise(name: str, rows: list[Row]) -> str:
     said = Counter(row.diagnosis for row in rows if (row.exercise, row.verdict) == (name, "wrong")).most_common(SHOWN)
     lines = [f"<tr><td>{count}</td><td>{escape(diagnosis)}</td></tr>" for diagnosis, count in said]
     counts = f"<p><code>{escape(name)}</code>: {_counts(name, rows)}</p>"
-    return f"<h2>{_title(name)}</h2>\n{counts}\n<table>{''.join(lines)}</table>"
+    return f"<h2>{escape(_title(name))}</h2>\n{counts}\n<table>{''.join(lines)}</table>"
