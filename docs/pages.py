@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from answering import field
 from docutils import nodes
 from finding import Sections, name_terms
 from fontTools import subset
@@ -93,9 +94,9 @@ def read_lesson(text: str) -> NotebookNode:
         else:
             prepare(cell)
         if cell.source.startswith("## Exercises"):
-            cell.source = cell.source.replace(
-                "\n\n", f"\n\n*On this page you can read the tasks; to do them, {run}.* ", 1
-            )
+            some = any(map(field, book.cells))
+            here = "answer the tasks that ask for one number; for the others" if some else "read the tasks; to do them"
+            cell.source = cell.source.replace("\n\n", f"\n\n*On this page you can {here}, {run}.* ", 1)
         if cell is book.cells[0]:
             tasks = " and do the exercises" * any("exercise" in one.metadata.get("tags", []) for one in book.cells)
             read = f"To change the code{tasks}, {run}."
@@ -161,8 +162,9 @@ def prepare(cell: NotebookNode) -> None:
     if cell.metadata.get("jupyter", {}).get("outputs_hidden"):  # folded in JupyterLab, and so here
         tags = [*tags, "hide-output"]
         about |= {"code_prompt_show": "Show the output", "code_prompt_hide": "Hide the output"}
-    cell.metadata["tags"] = tags
-    cell.outputs = [one for one in cell.outputs if not UNTRIED.match(one.get("text", ""))] + controls(cell)
+    answer = field(cell)
+    cell.metadata["tags"] = [*tags, *["remove-input"] * bool(answer)]
+    cell.outputs = [one for one in cell.outputs if not UNTRIED.match(one.get("text", ""))] + controls(cell) + answer
     if texts := alt_texts(cell):
         if len(texts) > 1 or not texts[0]:
             raise ValueError(
