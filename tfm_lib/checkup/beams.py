@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tfm_lib.checkup.batches import LENGTHS
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same, watched
-from tfm_lib.checkup.subject import Found, Subject
+from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same, watched, words_of
+from tfm_lib.checkup.subject import TARGET, Found, Subject
 from tfm_lib.checkup.watch import hooked
 
 NEVER = -1e4
@@ -67,6 +67,19 @@ def beginnings(subject: Subject, write: Write) -> Iterator[Found]:
                 "generate.batch",
                 "of three texts of several lengths, a beam begins with scores that none of them has.",
             )
+
+
+def kept(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write where no end is probable, and one word is the best by far at each place: it goes on, and returns them."""
+    src = subject.src.ids(WORDS, seed=6)
+    with watched(subject) as taken, torch.no_grad(), suppress(Exception):
+        begin = 0 if subject.two else WORDS
+        row = [token for token in best(write(src)[0]) if token != subject.pad_id]
+        words = words_of(subject)[torch.arange(begin, begin + len(taken)) % TARGET].tolist()
+        if len(taken) == 1 and len(row) <= begin + 2:
+            yield "generate.early", "where no end is probable, it stops after the first word."
+        elif len(taken) > 3 and all(isinstance(token, int) for token in row) and not {*pairwise(words)} & {*pairwise(row)}:
+            yield "generate.lost", f"in {len(taken)} steps it chose the words {words[:4]} ..., and it returns {row[:6]}."
 
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.beams import beginnings, crops, ends, pasts
+from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.steps import steps
@@ -131,6 +131,7 @@ def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list
     yield from pasts(subject, write)
     if not found:
         yield from beginnings(subject, write)
+        yield from kept(subject, write)
     yield from _company(subject, write, src, many)
     if not single and subject.eos_id is not None:
         yield from ends(subject, write)

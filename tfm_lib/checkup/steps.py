@@ -104,7 +104,7 @@ def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
     if taken and all(step.read.shape == (1, 1) for step in taken[1:]):
         taken = [Step(torch.cat([step.read for step in taken], 1), taken[-1].scores)]
     rows = [row[at].tolist() for step in taken for row in step.read if len(row) >= begin + 3]
-    wanted = _words(subject)[torch.arange(begin, begin + 2) % TARGET].tolist()
+    wanted = words_of(subject)[torch.arange(begin, begin + 2) % TARGET].tolist()
     if rows and wanted not in rows:
         yield "generate.choice", f"the words {wanted} had by far the best scores, and {rows[-1]} were read next."
 
@@ -123,7 +123,7 @@ def same(subject: Subject, scores: Tensor, read: Tensor, src: Tensor) -> bool:
     return bool((taken[-1].scores - scores).abs().max() <= 10 * subject.leak * spread(scores))
 
 
-def _words(subject: Subject) -> Tensor:
+def words_of(subject: Subject) -> Tensor:
     """The words that get by far the best scores, one for each place, again and again."""
     return subject.tgt.ids(TARGET, seed=8)[0]
 
@@ -155,7 +155,7 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         begin = taken[0].read.shape[1] + len(taken) if taken and read.shape[1] == 1 else read.shape[1]
         taken.append(Step(read, scores[:, -1].clone()))
         place = torch.arange(begin - scores.shape[1], begin)
-        best = _words(subject)[place % TARGET].repeat(len(read), 1)
+        best = words_of(subject)[place % TARGET].repeat(len(read), 1)
         if end is not None and subject.eos_id is not None:
             best[: len(read) // 3, place == end - 1] = subject.eos_id
         best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
