@@ -402,6 +402,7 @@ PLANTS = [
     Plant("it throws dice", "generate.dice", "def generate(self, src, beams=2, length=4):", "def generate(self, src, beams=2, length=4):\n        return torch.randint(3, V, (len(src), length))\n"),
     Plant("it stops after a word", "generate.early", "for _ in range(length):", "for _ in range(1):"),
     Plant("new words are not kept", "generate.lost", "[ids + [PAD] * (length + 1 - len(ids))", "[ids[:1] + [PAD] * length"),
+    Plant("a text that has ended is dropped", "generate.beams", "new.append((score, ids))", "pass"),
     # Precision and saving
     Plant("-1e9 in float16", "precision.float16", "torch.finfo(scores.dtype).min", "-1e9"),
     Plant("mask built in float32", "precision.bfloat16", "weights = self.drop(scores.softmax(-1))", "weights = self.drop((scores + torch.zeros(1, dtype=torch.float32).expand(scores.shape)).softmax(-1))"),

@@ -20,13 +20,13 @@ NEVER = -1e4
 
 def pasts(subject: Subject, write: Write) -> Iterator[Found]:
     """Write where the second best word is continued surely, and the best one is not: beams must change places."""
-    src = subject.src.ids(WORDS, seed=6)
-    free = [i for i in subject.tgt.ordinary.tolist() if i not in src]
+    src, free = _unused(subject)
     if len(free) < 8:
         return
-    first, second, third = free[:3]
+    first, second, third, later = free[:4]
+    after = {first: [first, second, *free[3:]], second: [third], third: [later], later: [later]}
     try:
-        with _known(subject, free) as taken, torch.no_grad():
+        with _known(subject, first, second, after) as taken, torch.no_grad():
             row = best(write(src)[0])
         told = _told(subject, taken, [second, third], src)
     except Exception:  # that it fails is told by `generate`
@@ -38,6 +38,26 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
             "generate.beams",
             f"when {second} has overtaken {first}, the scores after it are not those of its own past.",
         )
+
+
+def ended(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write where the best word ends the text surely, and any may follow the second best: the first text wins."""
+    src, free = _unused(subject)
+    if len(free) < 8 or subject.eos_id is None:
+        return
+    first, second, *others = free
+    after = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
+    with suppress(Exception), torch.no_grad(), _known(subject, first, second, after):
+        row = best(write(src)[0])
+        if second in row and first not in row:
+            yield "generate.beams", f"{first} and its end had the best score by far, and it returns {row[:6]}."
+
+
+def _unused(subject: Subject) -> tuple[Tensor, list[int]]:
+    """A source, and the words that are not in it; first come those from the middle, which no rule forbids."""
+    src = subject.src.ids(WORDS, seed=6)
+    words = [i for i in subject.tgt.ordinary.tolist() if i not in src]
+    return src, words[len(words) // 2 :] + words[: len(words) // 2]
 
 
 def _told(subject: Subject, taken: list[Step], past: list[int], src: Tensor) -> bool:
@@ -78,8 +98,9 @@ def kept(subject: Subject, write: Write) -> Iterator[Found]:
         words = words_of(subject)[torch.arange(begin, begin + len(taken)) % TARGET].tolist()
         if len(taken) == 1 and len(row) <= begin + 2:
             yield "generate.early", "where no end is probable, it stops after the first word."
-        elif len(taken) > 3 and all(isinstance(token, int) for token in row) and not {*pairwise(words)} & {*pairwise(row)}:
-            yield "generate.lost", f"in {len(taken)} steps it chose the words {words[:4]} ..., and it returns {row[:6]}."
+        lost = {*pairwise(words)}.isdisjoint(pairwise(row)) and not any(isinstance(token, str) for token in row)
+        if len(taken) > 3 and lost:
+            yield "generate.lost", f"in {len(taken)} steps it chose {words[:4]} and more, and it returns {row[:6]}."
 
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:
@@ -126,17 +147,16 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
 
 
 @contextmanager
-def _known(subject: Subject, free: list[int]) -> Iterator[list[Step]]:
+def _known(subject: Subject, first: int, second: int, after: dict[int, list[int]]) -> Iterator[list[Step]]:
     """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""
     tables, _, turned = ends_of(subject)
-    (first, second, third, later), reads, taken = free[:4], list[Tensor](), list[Step]()
+    reads, taken = list[Tensor](), list[Step]()
 
-    def row(*ids: int) -> Tensor:
+    def row(ids: list[int]) -> Tensor:
         return torch.full((subject.vocab_size,), NEVER).index_fill(0, torch.tensor(ids), 0)
 
-    start = row(first, second)
+    start, known_after = row([first, second]), {token: row(ids) for token, ids in after.items()}
     start[second] = -0.1
-    after = {first: row(*{*free} - {third}), second: row(third), third: row(later), later: row(later)}
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())
@@ -144,7 +164,7 @@ def _known(subject: Subject, free: list[int]) -> Iterator[list[Step]]:
     def put(output: Tensor) -> None:
         if reads and output.shape[-1] == subject.vocab_size:
             read = reads[-1][None] if reads[-1].dim() == 1 else reads[-1].T if turned else reads[-1]
-            rows = torch.stack([after.get(token, start) for token in read[:, -1].tolist()])
+            rows = torch.stack([known_after.get(token, start) for token in read[:, -1].tolist()])
             own = output.detach().reshape(-1, subject.vocab_size)
             own = (
                 own.view(-1, len(read), subject.vocab_size)[-1] if turned else own.unflatten(0, (len(read), -1))[:, -1]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts
+from tfm_lib.checkup.beams import beginnings, crops, ended, ends, kept, pasts
 from tfm_lib.checkup.given import Write, writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
 from tfm_lib.checkup.steps import steps
@@ -129,6 +129,7 @@ def _texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list
     if "generate.fails" in (code for code, *_ in found):
         return
     yield from pasts(subject, write)
+    yield from ended(subject, write)
     if not found:
         yield from beginnings(subject, write)
         yield from kept(subject, write)

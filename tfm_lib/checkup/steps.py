@@ -99,7 +99,8 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
 
 def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
     """Whether the words with by far the best scores are read next; for the first one, a rule may hold."""
-    begin = 1 if subject.two else taken[0].read.shape[1] if taken else 0
+    lengths = [step.read.shape[1] for step in taken[:2]]  # of two stacks, it may begin with several tokens
+    begin = lengths[0] if taken and (not subject.two or len({*lengths}) > 1) else 1
     at = slice(begin + 1, begin + 3)
     if taken and all(step.read.shape == (1, 1) for step in taken[1:]):
         taken = [Step(torch.cat([step.read for step in taken], 1), taken[-1].scores)]
@@ -132,7 +133,7 @@ def words_of(subject: Subject) -> Tensor:
 def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     """Collects a step for each call of the last matrix before the scores, and adds 10,000 to one word at each place.
 
-    So it goes on, with words that tell from which place they were taken; at `end`, the first third of the rows stop.
+    So it goes on, with words that tell from which place they were taken; at `end`, the first text stops.
     """
     taken: list[Step] = []
     tables, _, turned = ends_of(subject)
@@ -157,7 +158,10 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         place = torch.arange(begin - scores.shape[1], begin)
         best = words_of(subject)[place % TARGET].repeat(len(read), 1)
         if end is not None and subject.eos_id is not None:
-            best[: len(read) // 3, place == end - 1] = subject.eos_id
+            first = taken[0].scores  # by which the beams of the first text are known, wherever they lie
+            alike = (first - first[0]).abs().amax(-1) <= 10 * subject.leak * spread(first)
+            alike = alike if len(alike) == len(read) else torch.arange(len(read)) < len(read) // 3
+            best[alike[:, None] & (place == end - 1)] = subject.eos_id
         best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
         output.data += best.reshape(output.shape).to(output)
 
