@@ -130,6 +130,17 @@ def test_the_likely_line_is_the_one_that_was_planted(code):
     assert any(re.search(in_order, line, re.DOTALL) for line in lines), f"{named} is in none of {lines}"
 
 
+def test_a_writer_may_begin_with_several_tokens_and_an_embedding_may_read_kinds():
+    several = MODEL.replace("found = [(0.0, [START])]", "found = [(0.0, [START, 4, 5])]")
+    several = several.replace("[PAD] * (length + 1 -", "[PAD] * (length + 3 -")
+    kinds = several.replace("self.tgt_emb(tgt) *", "(self.tgt_emb(tgt) + self.kinds(torch.full_like(tgt, START))) *")
+    kinds = kinds.replace("        self.src_emb", "        self.kinds = nn.Embedding(2, D)\n        self.src_emb")
+    assert several.count("START, 4, 5") == 1 and kinds.count("kinds") == 2
+    model, given = built(kinds)
+    report = checkup(model, **given, parts=("loss", "cache", "learning"))
+    assert not troubles(report), report
+
+
 @pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, *ONE_SIDED], ids=range(7))
 def test_the_models_without_a_plant_are_healthy(source):
     model, given = built(source)

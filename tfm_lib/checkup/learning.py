@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.given import writer
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.steps import best, steps
+from tfm_lib.checkup.steps import best, steps, watched
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 
 LENGTH = 5
@@ -99,7 +100,21 @@ def _pairs(subject: Subject, count: int) -> Pairs:
             if subject.pad_id is not None:
                 tgt[1::2, 3], tgt[1::2, 4:] = subject.eos_id, subject.pad_id
                 asked[1::2, 3:] = False
+        more = _prompt(subject)[1:].expand(count, -1)
+        tgt = torch.cat([tgt[:, :1], more, tgt[:, 1:]], 1)
+        asked = torch.cat([torch.zeros_like(more, dtype=torch.bool), asked], 1)
     return Pairs(src, tgt, asked)
+
+
+def _prompt(subject: Subject) -> Tensor:
+    """The tokens (P,) with which it begins to write: most models with one, some with a language and a task as well."""
+    if subject.generate is not None and not subject.shifts:
+        with watched(subject) as taken, suppress(Exception):
+            writer(subject)[0](subject.src.ids(4, seed=20))
+        lengths = [step.read.shape[1] for step in taken[:2]]
+        if len({*lengths}) > 1 and taken[0].read[0, 0] == subject.start_id:
+            return taken[0].read[0]
+    return torch.zeros(1, dtype=torch.long)
 
 
 def _trained(
@@ -139,10 +154,11 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
         return
     write, _ = writer(subject)
     padded = pairs.src if subject.src.pad_id is None else subject.src.padded(pairs.src, SOURCE)
+    prompt = pairs.tgt[0, : 1 + int(pairs.asked[0].logical_not().sum())].tolist()
     try:
-        rows = [_plain(subject, row) for row in write(pairs.src)]
-        alone = [_plain(subject, row) for text in pairs.src.split(1) for row in write(text)]
-        behind = [_plain(subject, row) for row in write(padded)]
+        rows = [_plain(prompt, row) for row in write(pairs.src)]
+        alone = [_plain(prompt, row) for text in pairs.src.split(1) for row in write(text)]
+        behind = [_plain(prompt, row) for row in write(padded)]
     except Exception:  # the part that looks at `generate` says so
         return
     known = f"of {len(rows)} pairs that it knows by heart"
@@ -168,10 +184,10 @@ def writing(subject: Subject, pairs: Pairs) -> Iterator[Found]:
         yield from (found for found in steps(subject, write) if found[0] == "generate.padding")
 
 
-def _plain(subject: Subject, row: Any) -> list[Any]:
-    """The best candidate's words, without the start token."""
+def _plain(prompt: list[int], row: Any) -> list[Any]:
+    """The best candidate's words, without the prompt, such as the start token."""
     words = best(row)
-    return words[words[:1] == [subject.start_id] :]
+    return words[len(prompt) * (words[: len(prompt)] == prompt) :]
 
 
 def _missed(pairs: Pairs, rows: list[list[Any]]) -> int:

@@ -145,8 +145,9 @@ def _judged(subject: Subject, tgt: Tensor, inputs: list[Tensor], best: Tensor, a
     """Which tokens the labels `best` (B, T) are, at the places that are `asked` for."""
     length = best.shape[1]
     turned = [x for y in inputs for x in (y, y.T) if x.shape == best.shape]
-    fits = [x for x in turned if bool(torch.isin(x, tgt).all())]
-    given = fits[-1] if fits else tgt[:, :length]
+    words = [len(x[torch.isin(x, tgt)].unique()) for x in turned]  # token types have few, and a prompt has others
+    fits = [x for _, x in sorted(zip(words, turned, strict=True), key=lambda one: one[0])]
+    given = fits[-1] if fits and max(words) > len(tgt.unique()) / 2 else tgt[:, :length]
     first = f"input {given[0].tolist()}, labels {shown(best[0], asked[0])}"
     if not bool(asked.any()):
         yield "loss.skips", f"no label of two rows has a gradient: {first}."
