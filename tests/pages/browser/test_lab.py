@@ -36,7 +36,7 @@ LIVE = re.findall(r"^def (\w+)\((?:.*|\n(?: .*\n)+)\) -> Live\w*:", PACKAGE, re.
 assert {"quiz", "architecture_control"} < {*LIVE} and len(LIVE) > 12
 # Cells wait with a star for their turn; after an error the others lose theirs, and stay without a number.
 RAN = """() => {
-    const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.innerText);
+    const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputArea-prompt")].map(p => p.textContent);
     return prompts.length && /[0-9]/.test(prompts[0]) && !prompts.some(p => p.includes("*"));
 }"""
 # Whether a heading of that text is on the screen.
