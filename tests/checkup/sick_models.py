@@ -403,6 +403,8 @@ PLANTS = [
     Plant("it stops after a word", "generate.early", "for _ in range(length):", "for _ in range(1):"),
     Plant("new words are not kept", "generate.lost", "[ids + [PAD] * (length + 1 - len(ids))", "[ids[:1] + [PAD] * length"),
     Plant("a text that has ended is dropped", "generate.beams", "new.append((score, ids))", "pass"),
+    Plant("beams forget their totals", "generate.beams", "new += [(score + float(s),", "new += [(float(s),"),
+    Plant("one beam by default, and more are copies", "generate.copies", "beams=2, length=4):", "beams=1, length=4):", MODEL.replace("new += [(score + float(s), [*ids, int(i)]) for s, i in zip(*best)]", "new += [(score + float(best[0][0]), [*ids, int(best[1][0])])] * beams")),
     # Precision and saving
     Plant("-1e9 in float16", "precision.float16", "torch.finfo(scores.dtype).min", "-1e9"),
     Plant("mask built in float32", "precision.bfloat16", "weights = self.drop(scores.softmax(-1))", "weights = self.drop((scores + torch.zeros(1, dtype=torch.float32).expand(scores.shape)).softmax(-1))"),

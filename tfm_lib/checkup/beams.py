@@ -40,17 +40,21 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
         )
 
 
-def ended(subject: Subject, write: Write) -> Iterator[Found]:
-    """Write where the best word ends the text surely, and any may follow the second best: the first text wins."""
+def totals(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write where the best word ends the text surely, or is far ahead, and the second best goes on: it must lose."""
     src, free = _unused(subject)
     if len(free) < 8 or subject.eos_id is None:
         return
-    first, second, *others = free
-    after = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
-    with suppress(Exception), torch.no_grad(), _known(subject, first, second, after):
-        row = best(write(src)[0])
-        if second in row and first not in row:
-            yield "generate.beams", f"{first} and its end had the best score by far, and it returns {row[:6]}."
+    first, second, third, *others = free
+    ends = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
+    ahead = {first: others[:2], second: [third], third: [third]} | {token: [third] for token in others[:2]}
+    for behind, after in ((-0.1, ends), (-6.0, ahead)):
+        with suppress(Exception), torch.no_grad(), _known(subject, first, second, after, behind):
+            row = best(write(src)[0])
+            if second in row and first not in row:
+                which = f"{first} {'and its end' if after is ends else 'and what followed'} had the best total by far"
+                yield "generate.beams", f"{which}, and it returns {row[:6]}."
+                return
 
 
 def _unused(subject: Subject) -> tuple[Tensor, list[int]]:
@@ -147,7 +151,9 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
 
 
 @contextmanager
-def _known(subject: Subject, first: int, second: int, after: dict[int, list[int]]) -> Iterator[list[Step]]:
+def _known(
+    subject: Subject, first: int, second: int, after: dict[int, list[int]], behind: float = -0.1
+) -> Iterator[list[Step]]:
     """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""
     tables, _, turned = ends_of(subject)
     reads, taken = list[Tensor](), list[Step]()
@@ -156,7 +162,7 @@ def _known(subject: Subject, first: int, second: int, after: dict[int, list[int]
         return torch.full((subject.vocab_size,), NEVER).index_fill(0, torch.tensor(ids), 0)
 
     start, known_after = row([first, second]), {token: row(ids) for token, ids in after.items()}
-    start[second] = -0.1
+    start[second] = behind
 
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         reads.append(args[0].detach().cpu())

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -127,7 +128,7 @@ def as_writer(generate: Any) -> Any:
     if len(needed) < 2:
         return generate
     if len(needed) == 2 and re.search(r"len|max|step|tokens|^n$", needed[1]):
-        return lambda src: generate(src, **{needed[1]: MOST})
+        return partial(generate, **{needed[1]: MOST})  # whose other arguments can be seen
     fix = f"a function of the source alone, such as lambda src: generate(src, make_mask(src), {MOST})"
     raise NotExaminable(f"generate wants {len(needed)} arguments ({', '.join(needed)}); give {fix}")
 

@@ -1,0 +1,100 @@
+"""What is written for several texts: the same each time, by the scores of the forward pass, in any company."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts, totals
+from tfm_lib.checkup.given import Write
+from tfm_lib.checkup.measures import short
+from tfm_lib.checkup.steps import steps
+from tfm_lib.checkup.subject import Found, Subject
+from tfm_lib.checkup.watch import DropoutWatch
+
+
+def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
+    """What is written: the same the next time, by the scores of the forward pass, and in any company."""
+    yield from crops(subject, write)
+    if many != written(write, src, seed=1):
+        with DropoutWatch() as watch:
+            again = written(write, src)
+        if again != many and not watch.generator:
+            yield (
+                "generate.stale",
+                "with the same random numbers, the same three texts get other summaries the next time.",
+            )
+            return
+        yield "generate.dice", "in eval mode, it writes another text for the same source the next time."
+        yield from steps(subject, write)
+        return
+    beams = len(many[0]) if many[0] and isinstance(many[0][0], list) else 1
+    if beams > 1 and all(len({str(beam) for beam in row}) == 1 for row in many):
+        yield "generate.copies", f"all {beams} candidates of each of three texts are equal."
+    if stale := list(_stale(subject, write)):
+        yield from stale
+        return
+    found = list(steps(subject, write))
+    yield from found
+    if "generate.fails" in (code for code, *_ in found):
+        return
+    yield from pasts(subject, write)
+    yield from totals(subject, write)
+    if not found:
+        yield from beginnings(subject, write)
+        yield from kept(subject, write)
+    yield from _company(subject, write, src, many)
+    if not single and subject.eos_id is not None:
+        yield from ends(subject, write)
+
+
+def _stale(subject: Subject, write: Write) -> Iterator[Found]:
+    """What happens to a text that is written after others, if it is not what is written of it alone."""
+    text = subject.src.ids(4, 1, seed=7)
+    try:
+        alone = written(write, text)
+    except Exception as error:
+        yield "generate.fails", f"three texts of 5 tokens went through, and one of 4 raised {short(error)}."
+        return
+    try:
+        with subject.remembering():
+            written(write, subject.src.ids(5, 3, seed=6))
+            seen = "is another than alone" * (written(write, text) != alone)
+    except Exception as error:
+        seen = f"raised {short(error)}"
+    if seen:
+        yield "generate.stale", f"a second text, written after three others, {seen}."
+
+
+def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Found]:
+    """Each text alone, beside what was written in a batch of equal lengths, and of different ones."""
+    alone = [written(write, src[i : i + 1])[0] for i in range(len(src))]
+    if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
+        yield "generate.batch", "a text gets another summary alone than in a batch of three."
+    elif subject.two and subject.src.pad_id is not None and not subject.quick:
+        lengths = (5, 2, 3)
+        mixed = written(write, subject.src.mixed(lengths, seed=6))
+        alone = [written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
+        if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
+            yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
+
+
+def written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:
+    """What it writes for these texts (B, S), with this seed of every generator of random numbers."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    return write(src)
+
+
+def _cut(subject: Subject, row: list[Any]) -> list[Any]:
+    """Up to the end token: what stands behind it in a batch is padding."""
+    if row and isinstance(row[0], list):
+        return [_cut(subject, beam) for beam in row]
+    row = row[: row.index(subject.eos_id, 1) + 1] if subject.eos_id in row[1:] else row
+    while row and row[-1] == subject.pad_id != subject.eos_id:
+        row = row[:-1]
+    return row
