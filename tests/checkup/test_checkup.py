@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.families_and_scale import parts_replaced
 from tests.checkup.sick_models import BERT, EINSUM, EOS, GPT, MODEL, ONE_SIDED, PAD, PLANTS, START, TORCH, VOCAB, built
 from tests.checkup.strangers import FAULTS
 from tfm_lib.checkup import PARTS, Finding, Report, assert_healthy, checkup
@@ -71,7 +70,15 @@ MISSED = "bf_leaves_training bf_mask_of_target es_norm_over_batch oo_cache_none 
 STRANGERS = [*FIRST.values(), *(fault for fault in FAULTS if fault.name in MISSED.split())]
 
 
-@pytest.mark.parametrize("plant", [*PLANTS, *STRANGERS], ids=lambda plant: plant.name)
+def slow_but(chosen, plants):
+    """Some are planted in every run, the others in the slow one."""
+    return [pytest.param(p, marks=[] if p in chosen else pytest.mark.slow, id=p.name) for p in plants]
+
+
+ONE_OF_EACH = {plant.code: plant for plant in reversed([*PLANTS, *STRANGERS])}
+
+
+@pytest.mark.parametrize("plant", slow_but(ONE_OF_EACH.values(), [*PLANTS, *STRANGERS]))
 def test_a_planted_fault_is_found_and_named(plant):
     report = plant.examined(parts=parts_of(plant.code), quick=True)
     assert plant.code in report.codes, report
@@ -80,11 +87,7 @@ def test_a_planted_fault_is_found_and_named(plant):
 WRITERS = [p for p in PLANTS if p.code.startswith(("cache.", "generate.")) and p.code != "generate.mode"]
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [pytest.param(plant, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, plant in enumerate(WRITERS)],
-    ids=[plant.name for plant in WRITERS],
-)
+@pytest.mark.parametrize("plant", slow_but(WRITERS[::6], WRITERS))
 def test_what_writes_is_examined_without_a_module_as_well(plant):
     """It sees no module in a list, and can set no mode."""
     model, given = plant.build()
@@ -156,6 +159,11 @@ def ours(changes):
 
 
 def newer(changes):
+    """One of lesson 16; importing it runs the lesson's definitions, so no other worker does."""
+    from benchmarks.families_and_scale import parts_replaced
+
+    if isinstance(changes, str):
+        changes = parts_replaced.CHANGES[changes]
     sizes = {"vocab_size": parts_replaced.VOCABULARY, "pad_id": 0}
     return parts_replaced.build(changes), {**sizes, "kind": "decoder-only", "quick": True}
 
@@ -190,7 +198,7 @@ HEALTHY = [
     *((ours, changes) for changes in OURS),
     (lambda config: (CopyingTransformer(config), IDS), TransformerConfig(**SMALL)),
     *((newer, changes) for changes in ({"positions": "rotary"}, {"positions": "alibi"})),
-    *((newer, changes) for changes in ({"positions": "rotary", "kv_heads": 2}, parts_replaced.CHANGES["as in Llama"])),
+    *((newer, changes) for changes in ({"positions": "rotary", "kv_heads": 2}, "as in Llama")),
     *((family, name) for name in ("bart", "marian", "pegasus", "t5", "gpt2", "bert")),
     *(
         pytest.param(of_x_transformers, settings, marks=pytest.mark.slow)

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from functools import cache
 from importlib import metadata
 
 from packaging.requirements import Requirement
@@ -47,6 +48,7 @@ def settle() -> None:
     os.environ.update(wanted)
 
 
+@cache
 def locked_versions(lock: str) -> dict[str, Version]:
     """The versions that the text of a requirements file names for this Python and system."""
     lines = re.findall(r"^[A-Za-z0-9][^\\\n]*==[^\\\n]*", lock, re.MULTILINE)

@@ -35,7 +35,7 @@ from tfm_lib.pretrained.small import small_config, small_model, small_writing, w
 from tfm_lib.writing.beam import beam_search
 from tfm_lib.writing.decoding import greedy
 
-ROOM = make_newsroom(0)
+ROOM = make_newsroom(0, train=1)
 TEXTS = [story.article for story in ROOM.dev[:400]]
 ODD = [
     "", " ", "a", " a  b ", "naïve café", "Ünïcödé", "東京で火事", "😀 fire", "e\u0301 and \u00e9", "ﬁre", "x\u00a0y",

@@ -22,7 +22,7 @@ from tfm_lib.writing.decoding import greedy
 from tfm_lib.writing.tracing import copied_from, record_attention
 
 pytestmark = pytest.mark.browser
-STORIES = [*(story.article for story in make_newsroom(0).test[:2]), TAMPA]
+STORIES = [*(story.article for story in make_newsroom(0, train=1).test[:2]), TAMPA]
 CROSS = "decoder.layers.1.cross_attention"
 HEADS = ("encoder.layers.0.self_attention.6", "decoder.layers.0.self_attention", f"{CROSS}.7", CROSS)
 EVERY = ("", *PARTS, *layer_names(newsroom_model()[0]), *HEADS)
