@@ -248,6 +248,57 @@ CROPPING = GPT.replace(
     return model, {"generate": generate}
 """,
 )
+PROMPTED = """
+import torch
+from torch import nn
+
+V, D, PAD, EOS = 24, 32, 0, 2
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.pos = nn.Embedding(V, D), nn.Embedding(64, D)
+        layer = nn.TransformerEncoderLayer(D, 4, 64, norm_first=True, batch_first=True)
+        self.layers = nn.ModuleList([layer])
+        self.out = nn.Linear(D, V)
+
+    def forward(self, ids, attention_mask=None, position_ids=None):
+        if attention_mask is None:
+            attention_mask = ids != PAD
+        if position_ids is None:
+            position_ids = attention_mask.cumsum(1).sub(1).clamp(min=0)
+        past = torch.ones(ids.shape[1], ids.shape[1]).bool().tril()
+        mask = past & attention_mask[:, None]
+        mask = mask | torch.eye(ids.shape[1]).bool()
+        x = self.emb(ids) + self.pos(position_ids)
+        for layer in self.layers:
+            x = layer(x, (~mask).repeat_interleave(4, 0))
+        return self.out(x)
+
+    def generate(self, prompts, length=6, do_sample=False, temperature=1.0, top_k=None, top_p=1.0):
+        was = self.training
+        self.eval()
+        kept = prompts != PAD
+        width = kept.sum(1).max()
+        ids = torch.stack([nn.functional.pad(row[row != PAD], (width - n, 0)) for row, n in zip(prompts, kept.sum(1))])
+        done = torch.zeros(len(ids), 1).bool()
+        for _ in range(length):
+            mask = ids != PAD
+            scores = self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))[:, -1] / temperature
+            best, order = scores.sort(descending=True)
+            if top_k:
+                best[:, top_k:] = -torch.inf
+            best[best.softmax(1).cumsum(1) - best.softmax(1) >= top_p] = -torch.inf
+            rank = best.softmax(1).multinomial(1) if do_sample else torch.zeros(len(ids), 1).long()
+            new = order.gather(1, rank).masked_fill(done, PAD)
+            ids, done = torch.cat([ids, new], 1), done | (new == EOS)
+        self.train(was)
+        return ids
+
+def build():
+    model = Model()
+    return model, {"generate": model.generate}
+"""
 EINSUM = (
     MODEL.replace("self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))", """\
 self.wq, self.wk = (nn.Parameter(torch.randn(H, D, D // H) * D**-0.5) for _ in range(2))
@@ -438,6 +489,12 @@ PLANTS = [
     Plant("BERT: ends of other texts are counted", "batch.rows", "x = self.emb(tokens)", "x = self.emb(tokens) + self.pos((tokens == 2).cumsum(0))", BERT),
     Plant("BERT: words are hidden in the caller's ids", "loss.changes_labels", "tokens.masked_fill(chosen", "tokens.masked_fill_(chosen", BERT),
     Plant("GPT: of a long text the end is cut", "generate.last_token", "tokens[:, -64:]", "tokens[:, :64]", CROPPING),
+    Plant("prompts are padded behind", "generate.padding", "(width - n, 0)", "(0, width - n)", PROMPTED),
+    Plant("positions count the padding of prompts", "generate.padding", "self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))", "self(ids, mask, torch.arange(ids.shape[1]).expand_as(ids))", PROMPTED),
+    Plant("the future or the padding is hidden", "causality.leak", "past & attention_mask", "past | attention_mask", PROMPTED),
+    Plant("what is drawn is the rank of a word", "generate.choice", "order.gather(1, rank)", "(rank if do_sample else order.gather(1, rank))", PROMPTED),
+    Plant("the temperature multiplies", "generate.choice", "/ temperature", "* temperature", PROMPTED),
+    Plant("the likely words have another sum", "generate.fails", " - best.softmax(1) >= top_p", " > top_p", PROMPTED),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),
 ]
 # fmt: on

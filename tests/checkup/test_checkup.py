@@ -11,7 +11,21 @@ import pytest
 import torch
 from torch import nn
 
-from tests.checkup.sick_models import BERT, EINSUM, EOS, GPT, MODEL, ONE_SIDED, PAD, PLANTS, START, TORCH, VOCAB, built
+from tests.checkup.sick_models import (
+    BERT,
+    EINSUM,
+    EOS,
+    GPT,
+    MODEL,
+    ONE_SIDED,
+    PAD,
+    PLANTS,
+    PROMPTED,
+    START,
+    TORCH,
+    VOCAB,
+    built,
+)
 from tests.checkup.strangers import FAULTS
 from tfm_lib.checkup import PARTS, Finding, Report, assert_healthy, checkup
 from tfm_lib.checkup.advice import ADVICE
@@ -75,7 +89,7 @@ def slow_but(chosen, plants):
     return [pytest.param(p, marks=[] if p in chosen else pytest.mark.slow, id=p.name) for p in plants]
 
 
-ONE_OF_EACH = {plant.code: plant for plant in reversed([*PLANTS, *STRANGERS])}
+ONE_OF_EACH = {(plant.code, plant.source is PROMPTED): plant for plant in reversed([*PLANTS, *STRANGERS])}
 
 
 @pytest.mark.parametrize("plant", slow_but(ONE_OF_EACH.values(), [*PLANTS, *STRANGERS]))
@@ -84,7 +98,8 @@ def test_a_planted_fault_is_found_and_named(plant):
     assert plant.code in report.codes, report
 
 
-WRITERS = [p for p in PLANTS if p.code.startswith(("cache.", "generate.")) and p.code != "generate.mode"]
+KINDS = ("cache.", "generate.")
+WRITERS = [p for p in PLANTS if p.code.startswith(KINDS) and p.code != "generate.mode" and p.source is not GPT]
 
 
 @pytest.mark.parametrize("plant", slow_but(WRITERS[::6], WRITERS))
@@ -144,12 +159,13 @@ def test_a_writer_may_begin_with_several_tokens_and_an_embedding_may_read_kinds(
     assert not troubles(report), report
 
 
-@pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, *ONE_SIDED], ids=range(7))
+@pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, PROMPTED, *ONE_SIDED], ids=range(8))
 def test_the_models_without_a_plant_are_healthy(source):
     model, given = built(source)
     report = checkup(model, **given)
     assert report.healthy and not troubles(report), report
-    left_out = {*["source"] * (source in ONE_SIDED), *["cache"] * ("beams" not in source)}
+    one_sided = source in (PROMPTED, *ONE_SIDED)
+    left_out = {*["source"] * one_sided, *["cache"] * ("def generate" not in source)}
     assert report.tried == [part for part in PARTS if part not in left_out] and not report.failed + report.not_tried
 
 

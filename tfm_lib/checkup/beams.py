@@ -20,13 +20,13 @@ NEVER = -1e4
 
 def pasts(subject: Subject, write: Write) -> Iterator[Found]:
     """Write where the second best word is continued surely, and the best one is not: beams must change places."""
-    src, free = _unused(subject)
+    src, free = unused(subject)
     if len(free) < 8:
         return
     first, second, third, later = free[:4]
     after = {first: [first, second, *free[3:]], second: [third], third: [later], later: [later]}
     try:
-        with _known(subject, first, second, after) as taken, torch.no_grad():
+        with known(subject, first, second, after) as taken, torch.no_grad():
             row = best(write(src)[0])
         told = _told(subject, taken, [second, third], src)
     except Exception:  # that it fails is told by `generate`
@@ -42,14 +42,14 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
 
 def totals(subject: Subject, write: Write) -> Iterator[Found]:
     """Write where the best word ends the text surely, or is far ahead, and the second best goes on: it must lose."""
-    src, free = _unused(subject)
+    src, free = unused(subject)
     if len(free) < 8 or subject.eos_id is None:
         return
     first, second, third, *others = free
     ends = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
     ahead = {first: others[:2], second: [third], third: [third]} | {token: [third] for token in others[:2]}
     for behind, after in ((-0.1, ends), (-6.0, ahead)):
-        with suppress(Exception), torch.no_grad(), _known(subject, first, second, after, behind):
+        with suppress(Exception), torch.no_grad(), known(subject, first, second, after, behind):
             row = best(write(src)[0])
             if second in row and first not in row:
                 which = f"{first} {'and its end' if after is ends else 'and what followed'} had the best total by far"
@@ -57,7 +57,7 @@ def totals(subject: Subject, write: Write) -> Iterator[Found]:
                 return
 
 
-def _unused(subject: Subject) -> tuple[Tensor, list[int]]:
+def unused(subject: Subject) -> tuple[Tensor, list[int]]:
     """A source, and the words that are not in it; first come those from the middle, which no rule forbids."""
     src = subject.src.ids(WORDS, seed=6)
     words = [i for i in subject.tgt.ordinary.tolist() if i not in src]
@@ -151,7 +151,7 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
 
 
 @contextmanager
-def _known(
+def known(
     subject: Subject, first: int, second: int, after: dict[int, list[int]], behind: float = -0.1
 ) -> Iterator[list[Step]]:
     """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""

@@ -16,7 +16,8 @@ _FOLLOWS = {
     "dropout.eval": "padding positions.batch cache.differs generate.dropout "
     "generate.dice state.kept learning.unwritten",
     "attention.axis": "causality.leak padding batch.rows generate learning.unwritten cache.differs",
-    "causality.leak": "cache generate.cache generate.differs generate.padding learning padding",
+    "causality.leak": "cache generate.cache generate.differs generate.padding learning padding.company padding.cross "
+    "padding.hides_words padding.length padding.misplaced padding.source padding.start padding.target",
     "causality.off_by_one": "cache.differs generate.cache learning.unwritten",
     "causality.inverted": "cache.differs generate.cache learning.unwritten output.nan padding source",
     "causality.hides_itself": "cache.differs causality.leak causality.off_by_one padding.hides_words",
@@ -30,7 +31,7 @@ _FOLLOWS = {
     "padding.length": "generate.padding",
     "padding.company": "generate.batch generate.padding",
     "padding.hides_words": "gradients.row padding.target",
-    "padding.inverted": "gradients generate.padding learning output.nan padding.start source",
+    "padding.inverted": "causality.leak gradients generate.padding learning output.nan padding.start positions source",
     "padding.start": "cache.prefill",
     "padding.target": "loss.padding",
     "positions.batch": "positions.none positions.target_none cache padding generate learning",
@@ -55,6 +56,7 @@ _FOLLOWS = {
     "generate.choice": "learning.unwritten",
     "generate.last_token": "learning.unwritten",
     "generate.stale": "learning.unwritten",
+    "generate.lost": "generate.copies learning.unwritten",
     "generate.start": "learning.unwritten",
     "generate.cache": "generate.beams learning.unwritten",
     "generate.dropout": "generate.batch generate.dice generate.padding learning.unwritten",

@@ -1,15 +1,13 @@
 """Writing: a cache must change nothing, and what is generated must not depend on its company."""
 
-import re
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.given import writer
 from tfm_lib.checkup.measures import gap, scores, short, spread
+from tfm_lib.checkup.options import options
 from tfm_lib.checkup.subject import TARGET, Found, Subject
 from tfm_lib.checkup.texts import texts, written
 from tfm_lib.checkup.watch import DropoutWatch
@@ -104,23 +102,6 @@ def generate(subject: Subject) -> Iterator[Found]:
     if training.drops:
         yield "generate.training", "in training mode, dropout works while it writes."
     found = list(texts(subject, write, single, src, many))
-    yield from found or _beams(subject, src)
-
-
-def _beams(subject: Subject, src: Tensor) -> Iterator[Found]:
-    """The same with three beams, where it can and writes with one by default."""
-    generate, writes = subject.generate, subject.writes
-    assert generate is not None
-    single = [argument.name for argument in arguments(generate) if argument.default == 1]
-    names = [name for name in single if re.fullmatch(r"(num_|n_)?beams?(_size|_width)?", name)]
-    if not names:
-        return
-    subject.generate, subject.writes = partial(generate, **{names[0]: 3}), None
-    try:
-        write, alone = writer(subject)
-        for code, seen, *part in texts(subject, write, alone, src, written(write, src)):
-            yield code, f"with {names[0]}=3, {seen}", *part
-    except Exception as error:
-        yield "generate.fails", f"with {names[0]}=3 it raised {short(error)}."
-    finally:
-        subject.generate, subject.writes = generate, writes
+    yield from found
+    if {code for code, *_ in found} <= {"generate.dice"}:  # nothing is wrong so far
+        yield from options(subject, src)

@@ -69,7 +69,10 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     if not must:
         learn_layout(subject)
         learn_axis(subject)
-        roles = {name: "" if of in _hidden_anyway(subject) else of for name, of in roles.items()}
+        hidden = _hidden_anyway(subject)
+        if not subject.two and subject.kind != "encoder-only":  # padding stands behind, and no mask of it is needed
+            hidden.add("padding")
+        roles = {name: "" if of in hidden else of for name, of in roles.items()}
     if not must and (not any(roles.values()) or _hides_exactly(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)

@@ -2,18 +2,19 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts, totals
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.measures import short
-from tfm_lib.checkup.steps import steps
+from tfm_lib.checkup.measures import as_list, short
+from tfm_lib.checkup.steps import WORDS, best, steps
 from tfm_lib.checkup.subject import Found, Subject
-from tfm_lib.checkup.watch import DropoutWatch
+from tfm_lib.checkup.watch import DropoutWatch, hooked
 
 
 def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
@@ -74,12 +75,62 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
     alone = [written(write, src[i : i + 1])[0] for i in range(len(src))]
     if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
         yield "generate.batch", "a text gets another summary alone than in a batch of three."
-    elif subject.two and subject.src.pad_id is not None and not subject.quick:
+    elif subject.src.pad_id is None or subject.quick:
+        return
+    elif not subject.two:
+        yield from _prompts(subject, write)
+    else:
         lengths = (5, 2, 3)
         mixed = written(write, subject.src.mixed(lengths, seed=6))
         alone = [written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
             yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
+
+
+def _prompts(subject: Subject, write: Write) -> Iterator[Found]:
+    """Go on with prompts of several lengths, if it tells which are shorter: by moving their padding, or by a mask."""
+    lengths, told = (WORDS, 2, 3), False
+    behind = subject.src.mixed(lengths, seed=6)
+    before = torch.stack([row.roll(WORDS - n) for row, n in zip(behind, lengths, strict=True)])
+    alone = [
+        _bare(subject, row) for text in behind.split(1) for row in written(write, text[text != subject.pad_id][None])
+    ]
+    for prompts in (behind, before):
+        try:
+            rows = [_bare(subject, row) for row in written(write, prompts)]
+        except Exception:  # it may refuse them
+            continue
+        if all(a[: len(b)] == b[: len(a)] for a, b in zip(alone, rows, strict=True)):
+            return
+        told = told or _told_lengths(subject, write, prompts)
+    if told:
+        yield "generate.padding", "prompts of several lengths, padded behind or in front, go on otherwise than alone."
+
+
+def _told_lengths(subject: Subject, write: Write, prompts: Tensor) -> bool:
+    """Whether what writes for padded prompts (B, P) moves their padding, or gives the model more than ids of each."""
+    given = list[Tensor]()
+
+    def on_call(part: nn.Module, args: Any, named: Any, output: Any) -> None:
+        given.extend(x for x in (*args, *named.values()) if isinstance(x, Tensor) and not x.is_floating_point())
+        raise StopIteration  # the first call is enough
+
+    with hooked((subject.module_to("watch"), on_call)), suppress(Exception):
+        write(prompts)
+    ids = next(
+        (x for x in given if x.shape[:1] == prompts.shape[:1] and _bare(subject, x[1]) == _bare(subject, prompts[1])),
+        None,
+    )
+    if ids is None:
+        return False
+    return not ids.equal(prompts) or any(
+        len(x) == len(ids) and x is not ids and not x.equal(x[:1].expand_as(x)) for x in given
+    )
+
+
+def _bare(subject: Subject, row: Any) -> list[Any]:
+    """Without padding, wherever it stands."""
+    return [word for word in best(as_list(row)) if word != subject.pad_id]
 
 
 def written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:

@@ -33,13 +33,12 @@ def sharing(subject: Subject) -> Iterator[Found]:
 def _constant(subject: Subject) -> Iterator[Found]:
     """Matrices of one number; not of zeros, with which a residual layer may begin."""
     names = [
-        name or type(part).__name__
-        for name, part in subject.module_to("train").named_modules()
-        if isinstance(part, nn.Linear | nn.Embedding) and part.weight.requires_grad and min(part.weight.shape) > 1
-        and bool(part.weight.any()) and bool((part.weight == part.weight[0, 0]).all())
-    ]  # fmt: skip
+        name
+        for name, p in subject.module_to("train").named_parameters()
+        if p.requires_grad and p.dim() > 1 and min(p.shape) > 1 and bool(p.any()) and bool((p == p.flatten()[0]).all())
+    ]
     if names:
-        yield "gradients.constant", f"all weights of {names[0]} are equal, as in {len(names) - 1} other parts."
+        yield "gradients.constant", f"all numbers of {names[0]} are equal, as in {len(names) - 1} other matrices."
 
 
 def _alike(a: nn.Module, b: nn.Module) -> bool:
