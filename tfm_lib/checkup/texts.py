@@ -75,11 +75,9 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
     alone = [written(write, src[i : i + 1])[0] for i in range(len(src))]
     if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
         yield "generate.batch", "a text gets another summary alone than in a batch of three."
-    elif subject.src.pad_id is None or subject.quick:
-        return
-    elif not subject.two:
+    elif not subject.two and subject.src.pad_id is not None:
         yield from _prompts(subject, write)
-    else:
+    elif subject.src.pad_id is not None and not subject.quick:
         lengths = (5, 2, 3)
         mixed = written(write, subject.src.mixed(lengths, seed=6))
         alone = [written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
