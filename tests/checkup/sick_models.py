@@ -493,6 +493,7 @@ PLANTS = [
     Plant("positions count the padding of prompts", "generate.padding", "self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))", "self(ids, mask, torch.arange(ids.shape[1]).expand_as(ids))", PROMPTED),
     Plant("the future or the padding is hidden", "causality.leak", "past & attention_mask", "past | attention_mask", PROMPTED),
     Plant("what is drawn is the rank of a word", "generate.choice", "order.gather(1, rank)", "(rank if do_sample else order.gather(1, rank))", PROMPTED),
+    Plant("one word too many is among the best", "generate.choice", "best[:, top_k:]", "best[:, top_k + 1 :]", PROMPTED),
     Plant("the temperature multiplies", "generate.choice", "/ temperature", "* temperature", PROMPTED),
     Plant("the likely words have another sum", "generate.fails", " - best.softmax(1) >= top_p", " > top_p", PROMPTED),
     Plant("BERT: no positions", "positions.none", " + self.pos(torch.arange(tokens.shape[1]))", "", BERT),

@@ -18,8 +18,8 @@ from tfm_lib.checkup.texts import texts, written
 
 BEAMS = r"(num_|n_)?beams?(_size|_width)?"
 DRAWS = {r"(do_|use_)?sampl(e|ing)": (False, True), "greedy": (True, False)}  # by default, and for drawing
-# The defaults of options that shape what is drawn, what is tried, and how many words may then come first.
-SHAPES = {"top_?k": ((None, 0), 2, 2), "top_?p|nucleus": ((None, 0, 1), 0.5, 1), "temp(erature)?": ((None, 1), 1e-3, 1)}
+# The defaults of options that shape what is drawn, and what is tried: the most probable word alone may then come.
+SHAPES = {"top_?k": ((None, 0), 1), "top_?p|nucleus": ((None, 0, 1), 0.5), "temp(erature)?": ((None, 1), 1e-3)}
 DRAWN = 5  # times for three texts: of two words that are as probable, one is not drawn 15 times by chance
 
 
@@ -36,9 +36,9 @@ def options(subject: Subject, src: Tensor) -> Iterator[Found]:
     if found := list(_with(subject, draws, lambda write, one: steps(subject, write)) if draws else []):
         yield from found
         return
-    for pattern, (usual, value, most) in SHAPES.items():
+    for pattern, (usual, value) in SHAPES.items():
         for name in named(pattern, *usual):
-            yield from _with(subject, draws | {name: value}, lambda write, one: _first(subject, write, most))  # noqa: B023
+            yield from _with(subject, draws | {name: value}, lambda write, one: _first(subject, write))
 
 
 def _with(subject: Subject, given: dict[str, Any], probe: Callable[[Write, bool], Iterator[Found]]) -> Iterator[Found]:
@@ -55,15 +55,12 @@ def _with(subject: Subject, given: dict[str, Any], probe: Callable[[Write, bool]
         subject.generate, subject.writes = generate, writes
 
 
-def _first(subject: Subject, write: Write, most: int) -> Iterator[Found]:
-    """Draw where one word is a little more probable than a second, and no other is: what comes first, again and again.
-
-    most: how many of the two may come.
-    """
+def _first(subject: Subject, write: Write) -> Iterator[Found]:
+    """Draw where one word is a little more probable than a second, and no other is: which comes first."""
     text, words = unused(subject)
     two, src = words[:2], text.expand(3, -1)
     with known(subject, *two, {}), torch.no_grad():
         rows = [best(row) for seed in range(DRAWN) for row in written(write, src, seed)]
     first = {next((token for token in row if token in two), "another") for row in rows}
-    if wrong := first - {*two[:most]} if not any(isinstance(token, str) for row in rows for token in row) else ():
+    if wrong := first - {two[0]} if not any(isinstance(token, str) for row in rows for token in row) else ():
         yield "generate.choice", f"{two[0]} was the most probable word, and {wrong.pop()} was drawn."
