@@ -65,14 +65,7 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     Raises NotExaminable where it can't run without masks, and runs with none that was tried.
     """
     must = {a.name for a in arguments(subject.model) if a.default is a.empty} & set(names)
-    roles = {name: role(name, names) for name in names}
-    if not must:
-        learn_layout(subject)
-        learn_axis(subject)
-        hidden = _hidden_anyway(subject)
-        if not subject.two and subject.kind != "encoder-only":  # padding stands behind, and no mask of it is needed
-            hidden.add("padding")
-        roles = {name: "" if of in hidden else of for name, of in roles.items()}
+    roles = {name: role(name, names) for name in names} if must else _left(subject, names)
     if not must and (not any(roles.values()) or _hides_exactly(subject)):
         return ""
     best: tuple[int, Form | None] = (0 if must else sum(_hides(subject)), None)
@@ -102,6 +95,16 @@ def learn_masks(subject: Subject, names: list[str]) -> str:
     shapes = [f"{name} {axes[of]}" for name, of in roles.items() if of]
     kind = f", {form.kind}" * any(of in ("padding", "time") for of in roles.values())
     return f"of all usual forms, these hide best what it should not see: {' and '.join(shapes)}{kind}."
+
+
+def _left(subject: Subject, names: list[str]) -> dict[str, str]:
+    """The roles of masks that need not be given: of what it hides anyway, or padding behind one stack's text, none."""
+    learn_layout(subject)
+    learn_axis(subject)
+    hidden = _hidden_anyway(subject)
+    if not subject.two and subject.kind != "encoder-only":
+        hidden.add("padding")
+    return {name: "" if role(name, names) in hidden else role(name, names) for name in names}
 
 
 def _masks(

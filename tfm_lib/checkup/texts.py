@@ -90,9 +90,8 @@ def _prompts(subject: Subject, write: Write) -> Iterator[Found]:
     lengths, told = (WORDS, 2, 3), False
     behind = subject.src.mixed(lengths, seed=6)
     before = torch.stack([row.roll(WORDS - n) for row, n in zip(behind, lengths, strict=True)])
-    alone = [
-        _bare(subject, row) for text in behind.split(1) for row in written(write, text[text != subject.pad_id][None])
-    ]
+    texts = [text[text != subject.pad_id][None] for text in behind]
+    alone = [_bare(subject, row) for text in texts for row in written(write, text)]
     for prompts in (behind, before):
         try:
             rows = [_bare(subject, row) for row in written(write, prompts)]
@@ -107,23 +106,17 @@ def _prompts(subject: Subject, write: Write) -> Iterator[Found]:
 
 def _told_lengths(subject: Subject, write: Write, prompts: Tensor) -> bool:
     """Whether what writes for padded prompts (B, P) moves their padding, or gives the model more than ids of each."""
-    given = list[Tensor]()
+    given = list[list[Tensor]]()
 
     def on_call(part: nn.Module, args: Any, named: Any, output: Any) -> None:
-        given.extend(x for x in (*args, *named.values()) if isinstance(x, Tensor) and not x.is_floating_point())
-        raise StopIteration  # the first call is enough
+        tensors = [x for x in (*args, *named.values()) if isinstance(x, Tensor) and not x.is_floating_point()]
+        given.append([x for x in tensors if x.shape[:1] == prompts.shape[:1]])
 
-    with hooked((subject.module_to("watch"), on_call)), suppress(Exception):
+    with hooked(*((part, on_call) for part in subject.parts[:1])), suppress(Exception):
         write(prompts)
-    ids = next(
-        (x for x in given if x.shape[:1] == prompts.shape[:1] and _bare(subject, x[1]) == _bare(subject, prompts[1])),
-        None,
-    )
-    if ids is None:
-        return False
-    return not ids.equal(prompts) or any(
-        len(x) == len(ids) and x is not ids and not x.equal(x[:1].expand_as(x)) for x in given
-    )
+    ids, *more = next(filter(None, given), [prompts])
+    moved = not ids.equal(prompts) and _bare(subject, ids[1]) == _bare(subject, prompts[1])
+    return moved or any(not x.equal(x[:1].expand_as(x)) for x in more)
 
 
 def _bare(subject: Subject, row: Any) -> list[Any]:
