@@ -59,7 +59,7 @@ def _first(subject: Subject, write: Write) -> Iterator[Found]:
     """Draw where one word is a little more probable than a second, and no other is: which comes first."""
     text, words = unused(subject)
     two, src = words[:2], text.expand(3, -1)
-    with known(subject, *two, {}), torch.no_grad():
+    with known(subject, two[0], two[1], {}), torch.no_grad():
         rows = [best(row) for seed in range(DRAWN) for row in written(write, src, seed)]
     first = {next((token for token in row if token in two), "another") for row in rows}
     if wrong := first - {two[0]} if not any(isinstance(token, str) for row in rows for token in row) else ():
