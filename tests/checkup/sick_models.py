@@ -248,6 +248,30 @@ CROPPING = GPT.replace(
     return model, {"generate": generate}
 """,
 )
+OWN_MODULES = """
+class Embedding(nn.Module):
+    def __init__(self, rows, width):
+        super().__init__()
+        self.vectors = nn.Parameter(torch.randn(rows, width) * width**-0.5)
+
+    def forward(self, ids):
+        return self.vectors[ids]
+
+class Linear(nn.Module):
+    def __init__(self, width, out, bias=True):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(width, out) * width**-0.5)
+
+    def forward(self, x):
+        return x @ self.matrix
+
+class Positions(nn.Module)"""
+OWN = (
+    MODEL.replace("nn.Embedding(", "Embedding(").replace("nn.Linear(", "Linear(")
+    .replace("        for table in (self.src_emb, self.tgt_emb):\n", "")
+    .replace("            nn.init.normal_(table.weight, std=D**-0.5)\n        self.out.weight = self.tgt_emb.weight\n", "")
+    .replace("\nclass Positions(nn.Module)", OWN_MODULES)
+)  # fmt: skip
 PROMPTED = """
 import torch
 from torch import nn
@@ -489,6 +513,8 @@ PLANTS = [
     Plant("BERT: ends of other texts are counted", "batch.rows", "x = self.emb(tokens)", "x = self.emb(tokens) + self.pos((tokens == 2).cumsum(0))", BERT),
     Plant("BERT: words are hidden in the caller's ids", "loss.changes_labels", "tokens.masked_fill(chosen", "tokens.masked_fill_(chosen", BERT),
     Plant("GPT: of a long text the end is cut", "generate.last_token", "tokens[:, -64:]", "tokens[:, :64]", CROPPING),
+    Plant("own modules: the rank is taken for the word", "generate.choice", "[*ids, int(i)]) for s, i in zip(*best)]", "[*ids, j]) for j, s in enumerate(best[0])]", OWN),
+    Plant("own modules: a text that has ended is dropped", "generate.beams", "new.append((score, ids))", "pass", OWN),
     Plant("prompts are padded behind", "generate.padding", "(width - n, 0)", "(0, width - n)", PROMPTED),
     Plant("positions count the padding of prompts", "generate.padding", "self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))", "self(ids, mask, torch.arange(ids.shape[1]).expand_as(ids))", PROMPTED),
     Plant("the future or the padding is hidden", "causality.leak", "past & attention_mask", "past | attention_mask", PROMPTED),

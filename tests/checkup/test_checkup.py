@@ -19,6 +19,7 @@ from tests.checkup.sick_models import (
     GPT,
     MODEL,
     ONE_SIDED,
+    OWN,
     PAD,
     PLANTS,
     PROMPTED,
@@ -90,7 +91,7 @@ def slow_but(chosen, plants):
     return [pytest.param(p, marks=[] if p in chosen else pytest.mark.slow, id=p.name) for p in plants]
 
 
-ONE_OF_EACH = {(plant.code, plant.source is PROMPTED): plant for plant in reversed([*PLANTS, *STRANGERS])}
+ONE_OF_EACH = {(plant.code, plant.source in (PROMPTED, OWN)): plant for plant in reversed([*PLANTS, *STRANGERS])}
 
 
 @pytest.mark.parametrize("plant", slow_but(ONE_OF_EACH.values(), [*PLANTS, *STRANGERS]))
@@ -165,7 +166,7 @@ def test_a_writer_may_begin_with_several_tokens_and_an_embedding_may_read_kinds(
     assert not troubles(report), report
 
 
-@pytest.mark.parametrize("source", [MODEL, EINSUM, TORCH, PROMPTED, *ONE_SIDED], ids=range(8))
+@pytest.mark.parametrize("source", [MODEL, EINSUM, OWN, TORCH, PROMPTED, *ONE_SIDED], ids=range(9))
 def test_the_models_without_a_plant_are_healthy(source):
     model, given = built(source)
     report = checkup(model, **given)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import as_list, scores, short
 from tfm_lib.checkup.subject import Subject
-from tfm_lib.checkup.watch import called
+from tfm_lib.checkup.watch import called, table
 from tfm_lib.checkup.words import NotExaminable
 
 
@@ -102,8 +102,9 @@ def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[...,
 
 def _axes(calls: list[tuple[nn.Module, Any, Any]]) -> set[int]:
     """Along which axes of the ids that embeddings read two texts lie."""
-    ids = [args[0] for part, args, _ in calls if isinstance(part, nn.Embedding) and args]
-    return {x.shape.index(2) for x in ids if isinstance(x, Tensor) and x.dim() == 2 and 2 in x.shape}
+    ids = [args[0] for part, args, _ in calls if table(part) is not None and args]
+    ids = [x for x in ids if isinstance(x, Tensor) and not x.is_floating_point()]
+    return {x.shape.index(2) for x in ids if x.dim() == 2 and 2 in x.shape}
 
 
 def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.measures import cross_entropy
 from tfm_lib.checkup.sources import source_is_cut
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import called, looks_up
+from tfm_lib.checkup.watch import called, looks_up, table
 
 
 class Reached(NamedTuple):
@@ -69,8 +69,8 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
             names = {id(p): name for name, p in weights.items()}
             for part, args, _ in calls:
                 reached.ran.add(id(part))
-                if looks_up(part, args, tgt, src) and id(part.weight) in names:
-                    reached.read.setdefault(names[id(part.weight)], set()).update(args[0].flatten().tolist())
+                if looks_up(part, args, tgt, src) and id(table(part)) in names:
+                    reached.read.setdefault(names[id(table(part))], set()).update(args[0].flatten().tolist())
             loss = cross_entropy(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
                 return reached._replace(none="the loss of random tokens has no gradient at all.")
@@ -126,8 +126,8 @@ def _candidates(subject: Subject, module: nn.Module) -> Iterator[Found]:
         with called() as calls:
             out = subject(tgt, src, grad=True)
         for name, p in module.named_parameters():
-            of_p = [args for part, args, _ in calls if isinstance(part, nn.Embedding) and part.weight is p]
-            reads = [x.flatten().long() for args in of_p for x in args[:1] if isinstance(x, Tensor)]
+            of_p = [args for part, args, _ in calls if table(part) is p]
+            reads = [x.flatten() for args in of_p for x in args[:1] if isinstance(x, Tensor) and x.dtype == torch.long]
             if not reads or not p.requires_grad or len(p) != subject.vocab_size:
                 continue
             unread = torch.ones(len(p), dtype=torch.bool, device=p.device).index_fill(0, torch.cat(reads), False)
@@ -177,7 +177,7 @@ def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
     weights = list(module.parameters())
     if sum(p.requires_grad for p in weights) <= len(weights) / 2:
         return  # most of it is frozen, so that is meant
-    read = {id(part.weight) for part, args, _ in calls if looks_up(part, args, tgt, src)}
+    read = {id(table(part)) for part, args, _ in calls if looks_up(part, args, tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
             yield "gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False."

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from tfm_lib.checkup.measures import scores
 from tfm_lib.checkup.subject import Subject
-from tfm_lib.checkup.watch import hooked
+from tfm_lib.checkup.watch import hooked, table
 
 
 class Heard(NamedTuple):
@@ -57,7 +57,7 @@ def listened(
     def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
         inputs.extend(x.detach() for x in args if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 2)
 
-    tables = [(part, on_table) for part in subject.parts if isinstance(part, nn.Embedding)]
+    tables = [(part, on_table) for part in subject.parts if table(part) is not None]
     with (
         hooked(*((part, on_output) for part in subject.parts), *tables),
         torch.enable_grad(),

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfm_lib.checkup.attending import DRAWS
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import along, called, differs, first_apart, last, reads
+from tfm_lib.checkup.watch import along, called, differs, first_apart, last, looks_up
 
 FIRST = 16  # of the ids: special tokens, unknown words and a few others stand there
 
@@ -109,7 +109,7 @@ def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
     text[:, place] = torch.tensor(ids)
     with called() as calls:
         out = subject(tgt, src, grad=True)
-    read = [output for part, args, output in calls if isinstance(part, nn.Embedding) and reads(args, text)]
+    read = [output for part, args, output in calls if looks_up(part, args, text)]
     vectors = [output for output in read if output.requires_grad]
     if not vectors or not out.requires_grad:
         return []
@@ -129,7 +129,7 @@ def source_is_cut(subject: Subject) -> bool:
     tgt, src = subject.texts()
     with called() as calls:
         out = subject(tgt, src, grad=True)
-    vectors = [x for part, args, x in calls if isinstance(part, nn.Embedding) and reads(args, src) and x.requires_grad]
+    vectors = [x for part, args, x in calls if looks_up(part, args, src) and x.requires_grad]
     if not vectors or not out.requires_grad:
         return False
     return all(x is None for x in torch.autograd.grad(out[..., 0].sum(), vectors, allow_unused=True))

@@ -14,7 +14,7 @@ from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.listening import Products
 from tfm_lib.checkup.measures import short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import AttentionWatch, called, hooked, looks_up
+from tfm_lib.checkup.watch import AttentionWatch, called, hooked, looks_up, table
 
 WORDS = 5  # of the source
 
@@ -173,7 +173,7 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
 def head_heard(subject: Subject, on_scores: Callable[[Tensor], None]) -> Iterator[None]:
     """Gives `on_scores` what the last matrix returns; where that is no module, what is multiplied by a tied table."""
     tables, last, _ = ends_of(subject)
-    tied = {part.weight.data_ptr() for part in tables if isinstance(part.weight, Tensor)}
+    tied = {matrix.data_ptr() for part in tables if (matrix := table(part)) is not None}
 
     def on_product(output: Any, args: Any) -> None:
         if isinstance(output, Tensor) and any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):

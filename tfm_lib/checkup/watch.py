@@ -113,7 +113,14 @@ def culprit(
 
 def looks_up(part: nn.Module, args: Any, *texts: Tensor) -> bool:
     """Whether it is an embedding that looks up the ids of one of these texts, rather than their positions."""
-    return isinstance(part, nn.Embedding) and type(part).forward is nn.Embedding.forward and reads(args, *texts)
+    return table(part) is not None and reads(args, *texts)
+
+
+def table(part: nn.Module) -> Tensor | None:
+    """The matrix of an embedding, torch's or one that somebody has written; of other leaves, their first matrix."""
+    if isinstance(part, nn.Embedding):
+        return part.weight if type(part).forward is nn.Embedding.forward else None
+    return None if [*part.children()] else next((p for p in part.parameters(recurse=False) if p.dim() == 2), None)
 
 
 class DropoutWatch(TorchFunctionMode):
