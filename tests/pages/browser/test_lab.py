@@ -208,7 +208,10 @@ def run_and_save(page, lab: Lab, lesson: str) -> None:
     page.locator(".lm-MenuBar-itemLabel", has_text="File").click()
     page.locator(".lm-Menu-item[data-command='docmanager:save']").click()
     page.locator(".jp-mod-dirty").first.wait_for(state="detached")
-    assert file.stat().st_mtime_ns > before, "it was not saved"
+    end = time.monotonic() + ANSWERING
+    while file.stat().st_mtime_ns == before or not file.read_text(encoding="utf-8").endswith("}\n"):  # half written
+        assert time.monotonic() < end, "it was not saved"
+        page.wait_for_timeout(100)
 
 
 def answer(cell, questions, file: Path, quiz: str) -> None:
