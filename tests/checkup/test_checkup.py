@@ -332,6 +332,14 @@ def test_a_writer_that_must_be_told_how_many_tokens_is_told():
     assert report.healthy and report.tried == ["cache"] and {*asked} == {MOST}
 
 
+def test_an_option_that_a_writer_refuses_is_no_fault():
+    refusal = 'if {}:\n            raise NotImplementedError("later")\n        was'
+    for source, line in ((PROMPTED, "do_sample or top_k"), (MODEL.replace("beams=2", "beams=1"), "beams > 1")):
+        model, given = built(source.replace("was", refusal.format(line), 1))
+        report = checkup(model, **given, parts="cache")
+        assert report.healthy and not report.codes, report
+
+
 def test_what_a_writer_keeps_from_call_to_call_is_told_from_sampling():
     model, given = built(MODEL)
     write, dice = given.pop("generate"), torch.Generator().manual_seed(0)

@@ -15,6 +15,7 @@ from tfm_lib.checkup.measures import short
 from tfm_lib.checkup.steps import best, steps
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.texts import texts, written
+from tfm_lib.checkup.watch import called
 
 BEAMS = r"(num_|n_)?beams?(_size|_width)?"
 DRAWS = {r"(do_|use_)?sampl(e|ing)": (False, True), "greedy": (True, False)}  # by default, and for drawing
@@ -42,13 +43,15 @@ def options(subject: Subject, src: Tensor) -> Iterator[Found]:
 
 
 def _with(subject: Subject, given: dict[str, Any], probe: Callable[[Write, bool], Iterator[Found]]) -> Iterator[Found]:
-    """What a probe finds where the writer is given these options."""
+    """What a probe finds where the writer is given these options; nothing where it refuses them at once."""
     generate, writes, words = subject.generate, subject.writes, ", ".join(f"{name}={x}" for name, x in given.items())
     assert generate is not None
     subject.generate, subject.writes = partial(generate, **given), None
     try:
-        for code, seen, *part in probe(*writer(subject)):
-            yield code, f"with {words}, {seen}", *part
+        with called() as calls:
+            write, single = writer(subject)
+        if calls or subject.module is None:
+            yield from ((code, f"with {words}, {seen}", *part) for code, seen, *part in probe(write, single))
     except Exception as error:
         yield "generate.fails", f"with {words} it raised {short(error)}."
     finally:

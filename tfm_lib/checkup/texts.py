@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts, totals
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import as_list, short
-from tfm_lib.checkup.steps import WORDS, best, steps
+from tfm_lib.checkup.steps import WORDS, best, steps, watched
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import DropoutWatch, hooked
 
@@ -90,18 +90,37 @@ def _prompts(subject: Subject, write: Write) -> Iterator[Found]:
     lengths, told = (WORDS, 2, 3), False
     behind = subject.src.mixed(lengths, seed=6)
     before = torch.stack([row.roll(WORDS - n) for row, n in zip(behind, lengths, strict=True)])
-    texts = [text[text != subject.pad_id][None] for text in behind]
-    alone = [_bare(subject, row) for text in texts for row in written(write, text)]
+    alone = [_goes_on(subject, write, text[text != subject.pad_id][None])[0] for text in behind]
     for prompts in (behind, before):
         try:
-            rows = [_bare(subject, row) for row in written(write, prompts)]
+            together = _goes_on(subject, write, prompts)
         except Exception:  # it may refuse them
             continue
-        if all(a[: len(b)] == b[: len(a)] for a, b in zip(alone, rows, strict=True)):
+        pairs = zip(alone, together, lengths, strict=True)
+        if all(
+            b.row == a.row[: len(b.row)] and len(a.row) - len(b.row) <= WORDS - n  # the limit may be of the whole
+            and (a.scores is None or b.scores is None or not subject.apart(a.scores, b.scores, 10))
+            for a, b, n in pairs
+        ):  # fmt: skip
             return
         told = told or _told_lengths(subject, write, prompts)
     if told:
         yield "generate.padding", "prompts of several lengths, padded behind or in front, go on otherwise than alone."
+
+
+class Continued(NamedTuple):
+    """What is written of a prompt, without padding, and the scores (1, 1, V) of its first new token, if it was seen."""
+
+    row: list[Any]
+    scores: Tensor | None
+
+
+def _goes_on(subject: Subject, write: Write, prompts: Tensor) -> list[Continued]:
+    with watched(subject) as taken:
+        write(prompts)
+    seen = taken[0].scores[:, None].split(1) if taken else ()
+    seen = seen if len(seen) == len(prompts) else [None] * len(prompts)
+    return [Continued(_bare(subject, row), s) for row, s in zip(written(write, prompts), seen, strict=True)]
 
 
 def _told_lengths(subject: Subject, write: Write, prompts: Tensor) -> bool:
