@@ -332,6 +332,13 @@ def test_a_writer_that_must_be_told_how_many_tokens_is_told():
     assert report.healthy and report.tried == ["cache"] and {*asked} == {MOST}
 
 
+def test_options_of_a_writer_of_few_words_are_no_fault():
+    """Too few words are left to put scores for: that is no error of the writer."""
+    model, given = built(PROMPTED.replace("V, D, PAD, EOS = 24,", "V, D, PAD, EOS = 9,"))
+    report = checkup(model, **{**given, "vocab_size": 9}, parts="cache")
+    assert report.tried == ["cache"] and not report.codes, report
+
+
 def test_an_option_that_a_writer_refuses_is_no_fault():
     refusal = 'if {}:\n            raise NotImplementedError("later")\n        was'
     for source, line in ((PROMPTED, "do_sample or top_k"), (MODEL.replace("beams=2", "beams=1"), "beams > 1")):

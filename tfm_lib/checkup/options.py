@@ -11,7 +11,7 @@ from torch import Tensor
 from tfm_lib.checkup.beams import known, unused
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.given import Write, writer
-from tfm_lib.checkup.measures import short
+from tfm_lib.checkup.measures import of_a_hook, short
 from tfm_lib.checkup.steps import best, steps
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.texts import texts, written
@@ -53,7 +53,8 @@ def _with(subject: Subject, given: dict[str, Any], probe: Callable[[Write, bool]
         if calls or subject.module is None:
             yield from ((code, f"with {words}, {seen}", *part) for code, seen, *part in probe(write, single))
     except Exception as error:
-        yield "generate.fails", f"with {words} it raised {short(error)}."
+        if not of_a_hook(error):
+            yield "generate.fails", f"with {words} it raised {short(error)}."
     finally:
         subject.generate, subject.writes = generate, writes
 
@@ -61,6 +62,8 @@ def _with(subject: Subject, given: dict[str, Any], probe: Callable[[Write, bool]
 def _first(subject: Subject, write: Write) -> Iterator[Found]:
     """Draw where one word is a little more probable than a second, and no other is: which comes first."""
     text, words = unused(subject)
+    if len(words) < 2:
+        return
     two, src = words[:2], text.expand(3, -1)
     with known(subject, two[0], two[1], {}), torch.no_grad():
         rows = [best(row) for seed in range(DRAWN) for row in written(write, src, seed)]

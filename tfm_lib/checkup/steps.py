@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from traceback import walk_tb
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.listening import Products
-from tfm_lib.checkup.measures import short, spread
+from tfm_lib.checkup.measures import of_a_hook, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import AttentionWatch, called, hooked, looks_up, table
 
@@ -72,10 +70,8 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str
         try:
             write(src)
         except Exception as error:
-            folders = [Path(frame.f_code.co_filename).parents for frame, _ in walk_tb(error.__traceback__)]
-            last = [parents[0] for parents in folders if Path(torch.__file__).parent not in parents][-1]
             seen = f"where no end is probable, step {len(taken) + 1} raised {short(error)}."
-            return [] if last == Path(__file__).parent else taken, seen  # a hook of ours is no fault of the writer
+            return [] if of_a_hook(error) else taken, seen
     return taken, ""
 
 
