@@ -272,6 +272,41 @@ OWN = (
     .replace("            nn.init.normal_(table.weight, std=D**-0.5)\n        self.out.weight = self.tgt_emb.weight\n", "")
     .replace("\nclass Positions(nn.Module)", OWN_MODULES)
 )  # fmt: skip
+BARE = (
+    MODEL.replace("self.src_emb = nn.Embedding(V, D)", "self.src_emb = nn.Parameter(torch.randn(V, D) * D**-0.5)")
+    .replace("self.tgt_emb = nn.Embedding(V, D)", "self.tgt_emb = nn.Parameter(torch.randn(V, D) * D**-0.5)")
+    .replace("self.out = nn.Linear(D, V, bias=False)", "self.out = nn.Parameter(torch.randn(D, V) * D**-0.5)")
+    .replace("        for table in (self.src_emb, self.tgt_emb):\n", "")
+    .replace("            nn.init.normal_(table.weight, std=D**-0.5)\n        self.out.weight = self.tgt_emb.weight\n", "")
+    .replace("self.src_emb(src)", "self.src_emb[src]").replace("self.tgt_emb(tgt)", "F.embedding(tgt, self.tgt_emb)")
+    .replace("return self.out(x)", "return x @ self.out")
+)  # fmt: skip
+ASKED = (
+    TORCH.replace("import torch\n", "import torch\nimport torch.nn.functional as F\n")
+    .replace("PAD = 24, 32, 0", "PAD, START, EOS = 24, 32, 0, 1, 2")
+    .replace("(self, src, tgt)", "(self, src, attention_mask, tgt, labels=None)")
+    .replace("hidden = src == PAD", "hidden = attention_mask == 0")
+    .replace("        return self.out(x)\n", """\
+        logits, loss = self.out(x), None
+        if labels is not None:
+            costs, asked = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none"), labels != PAD
+            loss = (costs * asked).sum() / asked.sum()
+        return {"logits": logits, "loss": loss}
+
+    @torch.no_grad()
+    def generate(self, src):
+        was, _ = self.training, self.eval()
+        hidden, tgt = src == PAD, torch.full((len(src), 1), START)
+        memory = self.transformer.encoder(self.embed(src), src_key_padding_mask=hidden)
+        for _ in range(5):
+            future = torch.ones(tgt.shape[1], tgt.shape[1]).bool().triu(1)
+            x = self.transformer.decoder(self.embed(tgt), memory, tgt_mask=future, memory_key_padding_mask=hidden)
+            done = (tgt == EOS).any(1)
+            tgt = torch.cat([tgt, self.out(x)[:, -1:].argmax(-1).masked_fill(done[:, None], PAD)], 1)
+        self.train(was)
+        return tgt
+""").replace("    return Model(), {}", "    model = Model()\n    return model, {'generate': model.generate}")
+)  # fmt: skip
 PROMPTED = """
 import torch
 from torch import nn
@@ -432,6 +467,8 @@ PLANTS = [
     Plant("a part that is never used", "gradients.unreached", "self.drop = nn.Dropout(0.1)\n\n    def forward(self, x, mask):", "self.drop, self.extra = nn.Dropout(0.1), nn.Linear(D, D)\n\n    def forward(self, x, mask):"),
     Plant("a pooler that nobody calls", "gradients.unused", "self.out = nn.Linear(D, V, bias=False)", "self.out, self.pooler = nn.Linear(D, V, bias=False), nn.Linear(D, D)"),
     Plant("layers in a plain list", "gradients.unregistered", "self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "self.decoder = [DecoderLayer() for _ in range(LAYERS)]"),
+    Plant("a tied table without the vector of the start", "gradients.row", "self.tgt_emb = nn.Embedding(V, D)", "self.tgt_emb = nn.Embedding(V, D, padding_idx=START)"),
+    Plant("einsum: matrices stay zero", "gradients.constant", "torch.randn(H, D, D // H)", "torch.zeros(H, D, D // H)", EINSUM),
     Plant("the output gets a detached table", "gradients.row", "return self.out(x)", "return F.linear(x, self.tgt_emb.weight.detach())"),
     Plant("one number everywhere", "gradients.constant", "        self.out.weight = self.tgt_emb.weight", "        for p in self.parameters():\n            nn.init.constant_(p, 0.05)\n        self.out.weight = self.tgt_emb.weight"),
     Plant("one layer several times", "gradients.shared", "nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([DecoderLayer()] * LAYERS)"),
@@ -514,6 +551,12 @@ PLANTS = [
     Plant("BERT: words are hidden in the caller's ids", "loss.changes_labels", "tokens.masked_fill(chosen", "tokens.masked_fill_(chosen", BERT),
     Plant("GPT: of a long text the end is cut", "generate.last_token", "tokens[:, -64:]", "tokens[:, :64]", CROPPING),
     Plant("own modules: the rank is taken for the word", "generate.choice", "[*ids, int(i)]) for s, i in zip(*best)]", "[*ids, j]) for j, s in enumerate(best[0])]", OWN),
+    Plant("parameters alone: the rank is taken for the word", "generate.choice", "[*ids, int(i)]) for s, i in zip(*best)]", "[*ids, j]) for j, s in enumerate(best[0])]", BARE),
+    Plant("parameters alone: it reads backwards when it writes", "generate.differs", "self(one[None], torch.tensor([ids]))", "self(one[None].flip(1), torch.tensor([ids]))", BARE),
+    Plant("asked: attention_mask of 1 where hidden", "shapes.attention_mask", "attention_mask == 0", "attention_mask == 1", ASKED),
+    Plant("asked: its own loss counts padding", "loss.padding", "/ asked.sum()", "/ asked.numel()", ASKED),
+    Plant("asked: no causal mask while it writes", "generate.differs", "memory, tgt_mask=future", "memory", ASKED),
+    Plant("asked: a loss of the words that it was given", "loss.no_shift", "(logits.transpose(1, 2), labels,", "(logits.transpose(1, 2), tgt,", ASKED),
     Plant("own modules: a text that has ended is dropped", "generate.beams", "new.append((score, ids))", "pass", OWN),
     Plant("prompts are padded behind", "generate.padding", "(width - n, 0)", "(0, width - n)", PROMPTED),
     Plant("positions count the padding of prompts", "generate.padding", "self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))", "self(ids, mask, torch.arange(ids.shape[1]).expand_as(ids))", PROMPTED),

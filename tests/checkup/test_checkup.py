@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 from tests.checkup.sick_models import (
+    ASKED,
+    BARE,
     BERT,
     CROPPING,
     EINSUM,
@@ -91,7 +93,9 @@ def slow_but(chosen, plants):
     return [pytest.param(p, marks=[] if p in chosen else pytest.mark.slow, id=p.name) for p in plants]
 
 
-ONE_OF_EACH = {(plant.code, plant.source in (PROMPTED, OWN)): plant for plant in reversed([*PLANTS, *STRANGERS])}
+ONE_OF_EACH = {
+    (plant.code, plant.source in (PROMPTED, OWN, BARE, ASKED)): plant for plant in reversed([*PLANTS, *STRANGERS])
+}
 
 
 @pytest.mark.parametrize("plant", slow_but(ONE_OF_EACH.values(), [*PLANTS, *STRANGERS]))
@@ -166,7 +170,7 @@ def test_a_writer_may_begin_with_several_tokens_and_an_embedding_may_read_kinds(
     assert not troubles(report), report
 
 
-@pytest.mark.parametrize("source", [MODEL, EINSUM, OWN, TORCH, PROMPTED, *ONE_SIDED], ids=range(9))
+@pytest.mark.parametrize("source", [MODEL, EINSUM, OWN, BARE, TORCH, ASKED, PROMPTED, *ONE_SIDED], ids=range(11))
 def test_the_models_without_a_plant_are_healthy(source):
     model, given = built(source)
     report = checkup(model, **given)
@@ -236,6 +240,12 @@ def test_real_models_are_healthy(make, about):
     model, given = make(about)
     report = checkup(model, **{"vocab_size": 40, **given})
     assert not troubles(report) and not report.not_tried, report
+
+
+def test_a_table_tied_by_its_data_alone_has_all_its_gradients():
+    """Half of them come to the other parameter of the same memory."""
+    model, given = built(MODEL.replace("self.out.weight = self.tgt", "self.out.weight.data = self.tgt"))
+    assert troubles(checkup(model, **given, parts="gradients"))[0].code == "tying.data"
 
 
 def test_what_was_not_given_is_said():

@@ -3,17 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfm_lib.checkup.batches import LENGTHS
 from tfm_lib.checkup.given import Write
+from tfm_lib.checkup.listening import heard
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.steps import WORDS, Step, best, ends_of, head_heard, same, watched, words_of
+from tfm_lib.checkup.steps import WORDS, Step, best, same, watched, words_of
 from tfm_lib.checkup.subject import TARGET, Found, Subject
-from tfm_lib.checkup.watch import hooked
 
 NEVER = -1e4
 MANY = 60  # words that may come, of a large vocabulary
@@ -156,8 +155,7 @@ def known(
     subject: Subject, first: int, second: int, after: dict[int, list[int]], behind: float = -0.1
 ) -> Iterator[list[Step]]:
     """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""
-    tables, _, turned = ends_of(subject)
-    reads, taken = list[Tensor](), list[Step]()
+    taken = list[Step]()
 
     def row(ids: list[int]) -> Tensor:
         return torch.full((subject.vocab_size,), NEVER).index_fill(0, torch.tensor(ids), 0)
@@ -165,20 +163,10 @@ def known(
     start, known_after = row([first, second]), {token: row(ids) for token, ids in after.items()}
     start[second] = behind
 
-    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
-        reads.append(args[0].detach().cpu())
+    def put(read: Tensor, scores: Tensor) -> Tensor:
+        taken.append(Step(read, scores[:, -1].clone()))
+        rows = torch.stack([known_after.get(token, start) for token in read[:, -1].tolist()])
+        return rows[:, None].expand_as(scores)
 
-    def put(output: Tensor) -> None:
-        if reads and output.shape[-1] == subject.vocab_size:
-            read = reads[-1][None] if reads[-1].dim() == 1 else reads[-1].T if turned else reads[-1]
-            rows = torch.stack([known_after.get(token, start) for token in read[:, -1].tolist()])
-            own = output.detach().reshape(-1, subject.vocab_size)
-            own = (
-                own.view(-1, len(read), subject.vocab_size)[-1] if turned else own.unflatten(0, (len(read), -1))[:, -1]
-            )
-            taken.append(Step(read, own.clone()))
-            known = rows[:, None].expand(-1, output.numel() // rows.numel(), -1)
-            output.data.copy_((known.transpose(0, 1) if turned else known).reshape(output.shape))
-
-    with hooked(*((table, on_table) for table in tables)), head_heard(subject, put):
+    with heard(subject, put):
         yield taken

@@ -13,8 +13,7 @@ _FOLLOWS = {
     "output.nan": "generate.dice learning.stuck loss.fails source.ignored",
     "state.kept": "generate.differs generate.stale",
     "gradients.unregistered": "dropout.eval padding positions.batch cache.differs generate.dropout learning.unwritten",
-    "dropout.eval": "padding positions.batch cache.differs generate.dropout "
-    "generate.dice state.kept learning.unwritten",
+    "dropout.eval": "loss padding positions cache.differs generate.dropout generate.dice state.kept learning.unwritten",
     "attention.axis": "causality.leak padding batch.rows generate learning.unwritten cache.differs",
     "causality.leak": "cache generate.cache generate.differs generate.padding learning padding.company padding.cross "
     "padding.hides_words padding.length padding.misplaced padding.source padding.start padding.target",
@@ -41,12 +40,13 @@ _FOLLOWS = {
     "source.ignored": "gradients.unreached learning.stuck",
     "cache.differs": "generate.cache",
     "cache.positions": "generate.cache",
-    "gradients.constant": "causality gradients.equal_start gradients.unreached learning loss norm "
-    "output padding positions residual source",
+    "gradients.constant": "causality generate gradients.equal_start gradients.row gradients.unreached learning loss "
+    "norm output padding positions residual source",
     "gradients.none": "learning.stuck loss.fails",
     "gradients.fresh": "gradients.unreached learning.unwritten state.kept",
     "loss.changes_labels": "loss.padding",
     "loss.copies": "loss.padding",
+    "residual.missing": "output.constant",
     "residual.none": "learning.stuck residual.missing",
     "norm.flat": "gradients.unreached learning.stuck output.constant source.ignored",
     "learning.stuck": "causality.blind source.partial",

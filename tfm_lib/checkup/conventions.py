@@ -10,7 +10,7 @@ from torch import nn
 
 from tfm_lib.checkup.measures import NoScores, gap, scores, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Subject
-from tfm_lib.checkup.watch import called, reads
+from tfm_lib.checkup.watch import LookUps
 from tfm_lib.checkup.words import NotExaminable, Words
 
 BATCH = 2
@@ -174,21 +174,20 @@ def learn_vocabularies(subject: Subject, given: bool) -> str:
     few = [words.ordinary[:6] for words in (subject.src, subject.tgt)]
     src, tgt = few[0].repeat(BATCH, 2)[:, :SOURCE], few[1].repeat(BATCH, 2)[:, :TARGET]
     with (
-        called() as calls,
+        LookUps() as looks,
         torch.no_grad(),
         suppress(Exception),
     ):
         subject.raw(tgt, src)
-    tables = [(part, args) for part, args, _ in calls if isinstance(part, nn.Embedding)]
-    source, target = (next((part for part, args in tables if reads(args, ids)), None) for ids in (src, tgt))
+    source, target = (next((look.table for look in looks.found if look.reads(ids)), None) for ids in (src, tgt))
     with torch.no_grad(), suppress(Exception):
         subject.raw(*[words.ordinary[-1:].expand(BATCH, TARGET) for words in (subject.tgt, subject.src)])  # type: ignore[arg-type]
         for words, table in ((subject.src, source), (subject.tgt, target)):
-            known = words.ordinary < (words.size if table is None else table.num_embeddings)
+            known = words.ordinary < (words.size if table is None else len(table))
             if known.sum() >= len(few[0]):
                 words.ordinary, words.unknown = words.ordinary[known], words.ordinary[~known]
-    if given or source is None or source is target or source.num_embeddings == subject.src.size:
+    if given or source is None or source is target or len(source) == subject.src.size:
         return ""
     special = {subject.src.pad_id, subject.start_id, subject.eos_id}
-    subject.src = Words(source.num_embeddings, special, subject.src.pad_id)
-    return f"the source's embedding has {source.num_embeddings} rows, and vocab_size is {subject.vocab_size}."
+    subject.src = Words(len(source), special, subject.src.pad_id)
+    return f"the source's embedding has {len(source)} rows, and vocab_size is {subject.vocab_size}."

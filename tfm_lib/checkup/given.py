@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import as_list, scores, short
 from tfm_lib.checkup.subject import Subject
-from tfm_lib.checkup.watch import called, table
+from tfm_lib.checkup.watch import LookUp, LookUps, called
 from tfm_lib.checkup.words import NotExaminable
 
 
@@ -42,9 +42,7 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
         if any(argument.name == "labels" for argument in arguments(subject.model)):
             if subject.kind == "encoder-only":
                 return lambda ids: _of_hidden(subject, ids)
-            with suppress(Exception):
-                _of_labels(subject, subject.src.ids(5, 2), subject.tgt.ids(4, 2))
-                return lambda *ids: _of_labels(subject, *ids)
+            return _of_labels(subject) if subject.two else None
         return None
     form, runs = _of_texts(subject, loss)
     if subject.parts and not runs and len(arguments(loss)) != 1:
@@ -52,17 +50,36 @@ def text_loss(subject: Subject) -> Callable[..., Tensor] | None:
     return form
 
 
-def _of_labels(subject: Subject, src: Tensor, tgt: Tensor) -> Tensor:
-    """What the model itself returns for labels: the words behind the start, and -100 for padding."""
-    labels = tgt[:, 1:].clone()
-    masks = {"attention_mask": subject.src.seen(src)} if subject.by_name else {}
-    masks = subject.masks(src, labels) if subject.masks else masks
-    if subject.pad_id is not None:
-        labels[labels == subject.pad_id] = -100
-    before = labels.clone()
-    loss = scalar(subject.model(src, labels=labels, **masks))
-    subject.changed_labels = subject.changed_labels or not labels.equal(before)
-    return loss
+def _of_labels(subject: Subject) -> Callable[..., Tensor] | None:
+    """What the model itself returns for labels, the words behind the start: it may shift them itself, or want the words
+    before them, too; and padding as -100, or as it is. None where it takes them in no such way.
+    """
+
+    def of(alone: bool, fill: Any) -> Callable[..., Tensor]:
+        def loss(src: Tensor, tgt: Tensor) -> Tensor:
+            labels = tgt[:, 1:].clone()
+            masks = {"attention_mask": subject.src.seen(src)} if subject.by_name else {}
+            masks = subject.masks(src, labels) if subject.masks else masks
+            if subject.pad_id is not None:
+                labels[labels == subject.pad_id] = fill
+            before = labels.clone()
+            out = subject.model(src, labels=labels, **masks) if alone else subject.raw(tgt[:, :-1], src, labels=labels)
+            subject.changed_labels |= not labels.equal(before)
+            return scalar(out)
+
+        return loss
+
+    src, tgt = subject.src.ids(5, 2), subject.tgt.ids(4, 2)
+    for alone in (True, False):
+        found = list[tuple[bool, Callable[..., Tensor]]]()
+        for fill in (-100, subject.pad_id):
+            with suppress(Exception), torch.no_grad():
+                form = of(alone, fill)
+                once, padded = form(src, tgt), form(src, subject.tgt.padded(tgt, 6))
+                found.append((bool(torch.isclose(once, padded, rtol=1e-3).all()), form))
+        if found:
+            return max(found, key=lambda one: one[0])[1]  # by which padding counts for nothing, if there is one
+    return None
 
 
 def _of_hidden(subject: Subject, ids: Tensor) -> Tensor:
@@ -77,9 +94,9 @@ def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[...,
     It is called in both ways; the right one gives the embeddings ids in the layout that they have in a forward pass.
     """
     tgt, src = subject.texts(2)
-    with called() as calls:
+    with LookUps() as looks:
         subject(tgt, src)
-    usual, runs, tried = _axes(calls), False, list[tuple[tuple[bool, bool], Callable[..., Tensor]]]()
+    usual, runs, tried = _axes(looks.found), False, list[tuple[tuple[bool, bool], Callable[..., Tensor]]]()
 
     def on_copies(*ids: Tensor) -> Tensor:
         copies = [x.clone() for x in ids]
@@ -90,21 +107,19 @@ def _of_texts(subject: Subject, loss: Callable[..., Any]) -> tuple[Callable[...,
     forms = (on_copies, lambda *ids: on_copies(*(x.T.contiguous() for x in ids)))
     for form in forms:
         works = False
-        with called() as calls, suppress(Exception):
+        with called() as calls, LookUps() as looks, suppress(Exception):
             form(*(src, tgt)[not subject.two :])
             works = True
         runs = runs or bool({part for part, *_ in calls} & {*subject.parts})
-        tried.append(((_axes(calls) == usual, works), form))
+        tried.append(((_axes(looks.found) == usual, works), form))
         if all(tried[-1][0]):
             break
     return max(tried, key=lambda one: one[0])[1], runs
 
 
-def _axes(calls: list[tuple[nn.Module, Any, Any]]) -> set[int]:
+def _axes(looks: list[LookUp]) -> set[int]:
     """Along which axes of the ids that embeddings read two texts lie."""
-    ids = [args[0] for part, args, _ in calls if table(part) is not None and args]
-    ids = [x for x in ids if isinstance(x, Tensor) and not x.is_floating_point()]
-    return {x.shape.index(2) for x in ids if x.dim() == 2 and 2 in x.shape}
+    return {look.ids.shape.index(2) for look in looks if look.ids.dim() == 2 and 2 in look.ids.shape}
 
 
 def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Tensor:

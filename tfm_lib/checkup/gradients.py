@@ -10,7 +10,8 @@ from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.measures import cross_entropy
 from tfm_lib.checkup.sources import source_is_cut
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import called, looks_up, table
+from tfm_lib.checkup.watch import LookUps, called
+from tfm_lib.checkup.weights import unregistered
 
 
 class Reached(NamedTuple):
@@ -18,6 +19,7 @@ class Reached(NamedTuple):
 
     axes: dict[str, list[Tensor]]  # of each parameter, which rows and which columns had one, and so on
     read: dict[str, set[int]]  # of each embedding, the ids that were looked up
+    cut: dict[str, set[int]]  # and of these, whose vectors pass no gradient on to the table
     ran: set[int]  # which modules were called
     none: str  # why there was no gradient at all, if there was none
 
@@ -29,7 +31,7 @@ class Reached(NamedTuple):
 def gradients(subject: Subject) -> Iterator[Found]:
     """What no gradient reaches in two steps: parameters, rows of an embedding, heads; what asks for none, or is new."""
     module = subject.module_to("train")
-    yield from _unregistered(module)
+    yield from unregistered(module)
     yield from _fresh_and_frozen(subject, module)
     reached = _two_steps(subject, module)
     if not reached.none and reached.dead():
@@ -56,7 +58,7 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
         if not weights:
             raise ValueError("no parameter wants a gradient")
         reached = Reached(
-            {name: [torch.zeros(n).bool() for n in p.shape or (1,)] for name, p in weights.items()}, {}, set(), ""
+            {name: [torch.zeros(n).bool() for n in p.shape or (1,)] for name, p in weights.items()}, {}, {}, set(), ""
         )
         for step in range(2):
             tgt, src = subject.tgt.ids(TARGET, 4, seed=step), subject.src.ids(SOURCE, 4, seed=3 + step)
@@ -64,13 +66,15 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
                 tgt[:, 0] = subject.start_id
             if subject.eos_id is not None and subject.eos_id < subject.src.size:
                 src[:, -1] = subject.eos_id
-            with called() as calls:
+            with called() as calls, LookUps() as looks:
                 out = subject(tgt, src, grad=True)
+            reached.ran.update(id(part) for part, *_ in calls)
             names = {id(p): name for name, p in weights.items()}
-            for part, args, _ in calls:
-                reached.ran.add(id(part))
-                if looks_up(part, args, tgt, src) and id(table(part)) in names:
-                    reached.read.setdefault(names[id(table(part))], set()).update(args[0].flatten().tolist())
+            for look in looks.found:
+                if look.reads(tgt, src) and (name := names.get(id(look.table))):
+                    ids = set(look.ids.flatten().tolist())
+                    reached.read.setdefault(name, set()).update(ids)
+                    reached.cut.setdefault(name, set()).update(ids - look.learned())
             loss = cross_entropy(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
             if not loss.requires_grad:
                 return reached._replace(none="the loss of random tokens has no gradient at all.")
@@ -103,6 +107,12 @@ def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Fou
         in_layer = any(word.isdigit() for word in path.split("."))
         unused = path and id(part) not in reached.ran and not table and not in_layer
         (spare if unused else cut).append(name)
+    zero = [name for name in cut if (p := module.get_parameter(name)).dim() > 1 and not p.any()]
+    if zero:
+        yield (
+            "gradients.constant",
+            f"all numbers of {zero[0]} are 0, as in {len(zero) - 1} other matrices, and stay so.",
+        )
     for code, names in {"gradients.unreached": cut, "gradients.unused": spare}.items():
         if names:
             few = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -113,7 +123,9 @@ def _rows(subject: Subject, reached: Reached) -> Iterator[Found]:
     """Rows of an embedding that were looked up and got no gradient, while others did."""
     for name, ids in reached.read.items():
         rows = reached.axes[name][0]
-        still = sorted(i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i])
+        still = sorted(
+            i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i] or i in reached.cut[name]
+        )
         if still and rows.any():
             yield "gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient."
             return
@@ -123,12 +135,12 @@ def _candidates(subject: Subject, module: nn.Module) -> Iterator[Found]:
     """Rows of an embedding that were never looked up and change a score, and get no gradient of it."""
     tgt, src = subject.tgt.ordinary[:3].repeat(3)[None, :TARGET], subject.src.ordinary[:3].repeat(3)[None]
     with borrowed(module):
-        with called() as calls:
+        with LookUps() as looks:
             out = subject(tgt, src, grad=True)
         for name, p in module.named_parameters():
-            of_p = [args for part, args, _ in calls if table(part) is p]
-            reads = [x.flatten() for args in of_p for x in args[:1] if isinstance(x, Tensor) and x.dtype == torch.long]
-            if not reads or not p.requires_grad or len(p) != subject.vocab_size:
+            reads = [look.ids.flatten() for look in looks.found if look.table is p]
+            tied = sum(q.data_ptr() == p.data_ptr() for q in module.parameters()) > 1  # by its data alone
+            if not reads or not p.requires_grad or tied or len(p) != subject.vocab_size:
                 continue
             unread = torch.ones(len(p), dtype=torch.bool, device=p.device).index_fill(0, torch.cat(reads), False)
             [grad] = torch.autograd.grad(out[..., unread].sum(), p, retain_graph=True, allow_unused=True)
@@ -168,7 +180,7 @@ def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
     """Modules with weights that are others at the next call; embeddings that are frozen while most else is not."""
     known, runs, (tgt, src) = {*module.modules()}, [], subject.texts()
     for _ in range(2):
-        with called() as calls:
+        with called() as calls, LookUps() as looks:
             subject(tgt, src)
         runs.append({part for part, *_ in calls if part not in known and any(True for _ in part.parameters())})
     if runs[0] and not runs[0] & runs[1]:
@@ -177,24 +189,8 @@ def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
     weights = list(module.parameters())
     if sum(p.requires_grad for p in weights) <= len(weights) / 2:
         return  # most of it is frozen, so that is meant
-    read = {id(table(part)) for part, args, _ in calls if looks_up(part, args, tgt, src)}
+    read = {id(look.table) for look in looks.found if look.reads(tgt, src)}
     for name, p in module.named_parameters():
         if not p.requires_grad and id(p) in read:
             yield "gradients.frozen", f"{name}, an embedding of {len(p)} words, has requires_grad=False."
             return
-
-
-def _unregistered(module: nn.Module) -> Iterator[Found]:
-    known = {id(part) for part in module.modules()} | {id(p) for p in module.parameters()}
-    for name, part in module.named_modules():
-        for key, held in vars(part).items():
-            if key.startswith("_") or isinstance(held, nn.Module):
-                continue
-            inside = held if isinstance(held, list | tuple) else held.values() if isinstance(held, dict) else ()
-            lost = [x for x in inside if isinstance(x, nn.Module | nn.Parameter) and id(x) not in known]
-            lost = [x for x in lost if isinstance(x, nn.Parameter) or any(True for _ in x.parameters())]
-            if lost:
-                where = f"{name or type(part).__name__}.{key}"
-                kind = f"{len(lost)} {type(lost[0]).__name__}"
-                yield "gradients.unregistered", f"{where} holds {kind} that parameters() does not give."
-                return

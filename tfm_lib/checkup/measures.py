@@ -60,7 +60,6 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 def of_a_hook(error: Exception) -> bool:
     """Whether a line of the check-up raised it, such as a hook's: that is no fault of the model."""
-    folders = [Path(frame.f_code.co_filename).parents for frame, _ in walk_tb(error.__traceback__)]
-    return [parents[0] for parents in folders if Path(torch.__file__).parent not in parents][-1] == Path(
-        __file__
-    ).parent
+    frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__) if "__torch_" not in frame.f_code.co_name]
+    folders = [Path(code.co_filename).parents for code in frames]  # a mode passes on what a call of torch's raised
+    return [up[0] for up in folders if Path(torch.__file__).parent not in up][-1] == Path(__file__).parent

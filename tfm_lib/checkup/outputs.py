@@ -39,6 +39,7 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Found], boo
     conventions = {
         "shapes.vocabularies": (sizes, sizes),
         "shapes.masks": (hides, hides),
+        "shapes.attention_mask": ("attention_mask" in hides and "not look" in hides, hides),
         "shapes.time_first": (subject.time_first, "it takes ids of shape (T, B); it fails or mixes texts with (B, T)."),
         "shapes.swapped": (subject.swapped, "its first argument is the target and its second the source."),
         "shapes.axes": (subject.order != usual, f"its output is laid out as ({names})."),

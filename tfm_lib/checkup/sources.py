@@ -8,7 +8,7 @@ from torch import Tensor
 from tfm_lib.checkup.attending import DRAWS
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import along, called, differs, first_apart, last, looks_up
+from tfm_lib.checkup.watch import LookUps, along, differs, first_apart, last
 
 FIRST = 16  # of the ids: special tokens, unknown words and a few others stand there
 
@@ -107,10 +107,9 @@ def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
     tgt, src = (text.repeat(len(ids), 1) for text in subject.texts())
     text, place = (src, 2) if side == "source" else (tgt, 0)
     text[:, place] = torch.tensor(ids)
-    with called() as calls:
+    with LookUps() as looks:
         out = subject(tgt, src, grad=True)
-    read = [output for part, args, output in calls if looks_up(part, args, text)]
-    vectors = [output for output in read if output.requires_grad]
+    vectors = [look.vectors for look in looks.found if look.reads(text) and look.vectors.requires_grad]
     if not vectors or not out.requires_grad:
         return []
     vectors[0].retain_grad()
@@ -127,9 +126,9 @@ def _unread(subject: Subject, side: str, ids: list[int]) -> list[int]:
 def source_is_cut(subject: Subject) -> bool:
     """Whether no gradient of the scores comes to the vectors of the source, where an embedding has read it."""
     tgt, src = subject.texts()
-    with called() as calls:
+    with LookUps() as looks:
         out = subject(tgt, src, grad=True)
-    vectors = [x for part, args, x in calls if looks_up(part, args, src) and x.requires_grad]
+    vectors = [look.vectors for look in looks.found if look.reads(src) and look.vectors.requires_grad]
     if not vectors or not out.requires_grad:
         return False
     return all(x is None for x in torch.autograd.grad(out[..., 0].sum(), vectors, allow_unused=True))

@@ -1,18 +1,18 @@
 """What a model computes while it writes, step by step, and what it makes of scores that are known."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import Products
+from tfm_lib.checkup.listening import ends_of, heard
 from tfm_lib.checkup.measures import of_a_hook, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
-from tfm_lib.checkup.watch import AttentionWatch, called, hooked, looks_up, table
+from tfm_lib.checkup.watch import AttentionWatch, LookUps
 
 WORDS = 5  # of the source
 
@@ -57,7 +57,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
             yield "generate.last_token", f"{seen}, but those of the last token alone."
         elif cached:
             yield "generate.cache", f"{seen}, and it reads one token at a time."
-        elif padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
+        elif not number and padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
             yield "generate.padding", f"{seen}, if padding follows the source; else they are."
         else:
             yield "generate.differs", f"{seen}."
@@ -77,10 +77,10 @@ def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str
 
 def _first_read(subject: Subject, write: Write, src: Tensor) -> int | None:
     """The first token that it reads of what it writes, where all that is read at once is that token."""
-    tables = ends_of(subject)[0]
-    with called() as calls, suppress(Exception):
+    tables = ends_of(subject).tables
+    with LookUps() as looks, suppress(Exception):
         write(src)
-    tokens = [args[0].unique() for part, args, _ in calls if part in tables]
+    tokens = [look.ids.unique() for look in looks.found if look.table.data_ptr() in tables]
     return next((int(ids) for ids in tokens if len(ids) == 1), None)
 
 
@@ -132,23 +132,8 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     So it goes on, with words that tell from which place they were taken; at `end`, the first text stops.
     """
     taken: list[Step] = []
-    tables, _, turned = ends_of(subject)
-    reads: list[Tensor] = []
 
-    def on_table(part: nn.Module, args: Any, named: Any, output: Any) -> None:
-        reads.append(args[0].detach().cpu())
-
-    def on_scores(output: Tensor) -> None:
-        if not reads or output.shape[-1] != subject.vocab_size:
-            return
-        read = reads[-1]
-        read = read[None] if read.dim() == 1 else read.T if turned else read
-        scores = output.detach().reshape(-1, subject.vocab_size)
-        scores = (
-            scores.view(-1, len(read), subject.vocab_size).transpose(0, 1)
-            if turned
-            else scores.unflatten(0, (len(read), -1))
-        )
+    def put(read: Tensor, scores: Tensor) -> Tensor:
         begin = taken[0].read.shape[1] + len(taken) if taken and read.shape[1] == 1 else read.shape[1]
         taken.append(Step(read, scores[:, -1].clone()))
         place = torch.arange(begin - scores.shape[1], begin)
@@ -158,39 +143,7 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
             alike = (first - first[0]).abs().amax(-1) <= 10 * subject.leak * spread(first)
             alike = alike if len(alike) == len(read) else torch.arange(len(read)) < len(read) // 3
             best[alike[:, None] & (place == end - 1)] = subject.eos_id
-        best = F.one_hot(best.T if turned else best, subject.vocab_size) * 1e4
-        output.data += best.reshape(output.shape).to(output)
+        return scores + F.one_hot(best, subject.vocab_size).to(scores) * 1e4
 
-    with hooked(*((table, on_table) for table in tables)), head_heard(subject, on_scores):
+    with heard(subject, put):
         yield taken
-
-
-@contextmanager
-def head_heard(subject: Subject, on_scores: Callable[[Tensor], None]) -> Iterator[None]:
-    """Gives `on_scores` what the last matrix returns; where that is no module, what is multiplied by a tied table."""
-    tables, last, _ = ends_of(subject)
-    tied = {matrix.data_ptr() for part in tables if (matrix := table(part)) is not None}
-
-    def on_product(output: Any, args: Any) -> None:
-        if isinstance(output, Tensor) and any(isinstance(x, Tensor) and x.data_ptr() in tied for x in args):
-            on_scores(output)
-
-    if last:
-        with hooked(*((part, lambda part, args, named, output: on_scores(output)) for part in last)):
-            yield
-    else:
-        with Products(on_product):
-            yield
-
-
-def ends_of(subject: Subject) -> tuple[list[nn.Module], list[nn.Module], bool]:
-    """The embeddings that read the target, the last matrix before the scores, and whether they have time first."""
-    tgt = subject.tgt.ids(TARGET)
-    shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
-    with called() as calls:
-        subject(tgt)
-    found = [(part, args[0]) for part, args, _ in calls if looks_up(part, args, tgt, shifted)]
-    ends = [part for part, _, out in calls if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,)]
-    wide = [part for part in ends if [*part.parameters()] and not [*part.children()]]
-    tables: list[nn.Module] = list({id(table): table for table, _ in found}.values())
-    return tables, wide[-1:], any(ids.shape == (TARGET, 1) for _, ids in found)

@@ -134,8 +134,8 @@ class Subject:
         finally:
             self.remembers = False
 
-    def raw(self, tgt: Tensor, src: Tensor | None = None, seed: int = 0) -> Any:
-        """What the model returns; its random numbers are the same at every call with this seed."""
+    def raw(self, tgt: Tensor, src: Tensor | None = None, seed: int = 0, **more: Tensor) -> Any:
+        """What the model returns, given `more`, too; its random numbers are the same at every call with this seed."""
         if self.left() <= 0:
             raise OutOfTime
         self.forget()
@@ -144,17 +144,17 @@ class Subject:
         tgt = tgt.to(self.device)
         if self.by_name and not self.two:
             hides = self.declared == "encoder-only" and self.pad_id is not None
-            return self.model(tgt, **({"attention_mask": self.tgt.seen(tgt)} if hides else {}))
+            return self.model(tgt, **({"attention_mask": self.tgt.seen(tgt)} if hides else {}), **more)
         src = self.src.ids(SOURCE).expand(len(tgt), -1) if src is None else src
         src = src.to(self.device)
         if self.by_name:
-            return self.model(input_ids=src, attention_mask=self.src.seen(src), decoder_input_ids=tgt)
+            return self.model(input_ids=src, attention_mask=self.src.seen(src), decoder_input_ids=tgt, **more)
         masks = self.masks(src, tgt) if self.masks else {}
         ids = [(x.T if self.time_first else x).contiguous() for x in ((src, tgt) if self.two else (tgt,))]
         ids = ids[::-1] if self.swapped else ids
         if self.names:
-            return self.model(**dict(zip(self.names, ids, strict=True)), **masks)
-        return self.model(*ids, **masks)
+            return self.model(**dict(zip(self.names, ids, strict=True)), **masks, **more)
+        return self.model(*ids, **masks, **more)
 
     def __call__(self, tgt: Tensor, src: Tensor | None = None, *, grad: bool = False, seed: int = 0) -> Tensor:
         """Logits (B, T, V), in float32 or, where it calculates so, float64."""

@@ -62,10 +62,43 @@ def called() -> Iterator[list[tuple[nn.Module, Any, Any]]]:
         handle.remove()
 
 
-def reads(args: Any, *texts: Tensor) -> bool:
-    """Whether a module was given the ids of one of these texts, in whatever layout."""
-    ids = args[0].flatten().sort()[0].tolist() if args and isinstance(args[0], Tensor) else []
-    return any(ids == text.flatten().sort()[0].tolist() for text in texts)
+class LookUp(NamedTuple):
+    """Vectors that were looked up by ids in the rows of a matrix, as an embedding does."""
+
+    table: Tensor
+    ids: Tensor
+    vectors: Tensor
+
+    def reads(self, *texts: Tensor) -> bool:
+        """Whether it looked up the ids of one of these texts, in whatever layout, rather than their positions."""
+        return any(sorted(self.ids.flatten().tolist()) == sorted(text.flatten().tolist()) for text in texts)
+
+    def learned(self) -> set[int]:
+        """The ids whose vectors pass a gradient on to the table: not those of `padding_idx`, and none without one."""
+        if not self.vectors.requires_grad:
+            return set()
+        [grad] = torch.autograd.grad(self.vectors.sum(), self.table, retain_graph=True)
+        return set(grad.to_dense().any(1).nonzero().flatten().tolist())
+
+
+class LookUps(TorchFunctionMode):
+    """Collects the look-ups of what runs inside, by modules or by a parameter alone; each is given to `on_read`."""
+
+    def __init__(self, on_read: Callable[[LookUp], None] | None = None) -> None:
+        super().__init__()
+        self.found = list[LookUp]()
+        self.on_read = on_read or self.found.append
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        if name in ("embedding", "__getitem__", "index_select"):
+            given = [x for x in (*args, *(kwargs or {}).values()) if isinstance(x, Tensor)]
+            tables = [x for x in given if x.is_floating_point() and x.dim() == 2]
+            ids = [x for x in given if not x.is_floating_point() and x.dtype != torch.bool]
+            if len(tables) == len(ids) == 1 and out.shape == (*ids[0].shape, tables[0].shape[1]):
+                self.on_read(LookUp(tables[0], ids[0], out))
+        return out
 
 
 def along(tensor: Tensor, length: int, keep: slice) -> Tensor | None:
@@ -109,18 +142,6 @@ def culprit(
         if not any(differs(along(x, lengths[0], keep), along(y, lengths[1], keep), tolerance) for x, y in pairs):
             return str(one), one.part
     return "", None
-
-
-def looks_up(part: nn.Module, args: Any, *texts: Tensor) -> bool:
-    """Whether it is an embedding that looks up the ids of one of these texts, rather than their positions."""
-    return table(part) is not None and reads(args, *texts)
-
-
-def table(part: nn.Module) -> Tensor | None:
-    """The matrix of an embedding, torch's or one that somebody has written; of other leaves, their first matrix."""
-    if isinstance(part, nn.Embedding):
-        return part.weight if type(part).forward is nn.Embedding.forward else None
-    return None if [*part.children()] else next((p for p in part.parameters(recurse=False) if p.dim() == 2), None)
 
 
 class DropoutWatch(TorchFunctionMode):

@@ -118,3 +118,20 @@ def precision(subject: Subject) -> Iterator[Found]:
             yield f"precision.{name}", f"with weights in {name}, a text with padding {why}."
         if why.startswith("raised"):
             return  # in float16, it is the same
+
+
+def unregistered(module: nn.Module) -> Iterator[Found]:
+    """Modules and parameters in a plain list or dict, of which the module knows nothing."""
+    known = {id(part) for part in module.modules()} | {id(p) for p in module.parameters()}
+    for name, part in module.named_modules():
+        for key, held in vars(part).items():
+            if key.startswith("_") or isinstance(held, nn.Module):
+                continue
+            inside = held if isinstance(held, list | tuple) else held.values() if isinstance(held, dict) else ()
+            lost = [x for x in inside if isinstance(x, nn.Module | nn.Parameter) and id(x) not in known]
+            lost = [x for x in lost if isinstance(x, nn.Parameter) or any(True for _ in x.parameters())]
+            if lost:
+                where = f"{name or type(part).__name__}.{key}"
+                kind = f"{len(lost)} {type(lost[0]).__name__}"
+                yield "gradients.unregistered", f"{where} holds {kind} that parameters() does not give."
+                return
