@@ -42,6 +42,11 @@ def lead(text: str, least: int, most: int = 150) -> str:
     return " ".join(first if first and len(first[0]) < least and sum(map(len, first)) < most else first[:1])
 
 
+def alone(text: str) -> str:
+    """A text for a slide, on which no cell is next and nothing follows a colon."""
+    return re.sub(":$", ".", text.replace("The next cell", "A program").replace("the next cell", "a program"))
+
+
 def plain(text: str) -> str:
     """Words as Markdown that says no more than they."""
     return re.sub(r"([\\`*_$\[\]<>|#~])", r"\\\1", text)
@@ -109,11 +114,11 @@ class Deck:
 
     def teach(self, title: str, text: str, cells: list[NotebookNode]) -> None:
         """A section: how it begins, its pictures, formulas and predictions, and a short piece of code."""
-        self.slides.append(slide(title, re.sub(":$", ".", lead(text.split("\n\n")[0], 80, 250)), "section", text))
+        self.slides.append(slide(title, alone(lead(text.split("\n\n")[0], 80, 250)), "section", text))
         shown = short([cell for cell in cells if cell.cell_type == "code"])
         for cell in cells:
             if cell.cell_type == "markdown":
-                self.tell(title, LINK.sub(r"\1", unfolded(cell.source)[0]))
+                self.tell(title, alone(LINK.sub(r"\1", unfolded(cell.source)[0])))
             else:
                 for number, picture in enumerate(pictures(cell)):
                     file = f"{cell.id}-{number}.png"

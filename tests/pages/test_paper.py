@@ -43,7 +43,8 @@ def small(tmp_path):
         new_markdown_cell('# 99 · Small\n\nYou can add.<span class="knob"> Press it.</span>'),
         new_code_cell("from tfm_lib.ask.quiz import quiz\n\nquiz()", outputs=[opening]),
         new_markdown_cell(
-            "## 1 Sums\n\nA sum adds<!-- claim: 1<2 -->. It holds:\n\n$$ a + b $$\n\n$$ c $$\n\n**Guess first:** what?"
+            "## 1 Sums\n\nA sum adds<!-- claim: 1<2 -->. It holds:\n\n$$ a + b $$\n\n$$ c $$\n\n"
+            "The next cell adds. **Guess first:** what?"
         ),
         new_code_cell("print(1 + 1)", outputs=[new_output("stream", text="2\n")], metadata=tagged["guess"]),
         new_code_cell("# @title Drawing\ndraw()", outputs=[picture], id="drawn"),
@@ -103,7 +104,7 @@ def test_a_deck_shows_pictures_formulas_predictions_and_the_recap(small, tmp_pat
         ("Is it one?", "choose"),
         ("Recap", "text"),
     ]
-    assert "It holds:" in deck[3] and "$$ a + b $$\n\n$$ c $$" in deck[3] and "**What?**" in deck[4]
+    assert "It holds:" in deck[3] and "$$ a + b $$\n\n$$ c $$" in deck[3] and "A program adds.\n\n**What?**" in deck[4]
     assert f"![{ALT[:-6]}](drawn-0.png)" in deck[6] and ". . .\n\n**A.** One is." in deck[7]
 
 
