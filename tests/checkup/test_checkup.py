@@ -109,7 +109,7 @@ WRITERS = [
     for plant in PLANTS
     if plant.code.startswith(("cache.", "generate."))
     and plant.code != "generate.mode"
-    and plant.source not in (CROPPING, PROMPTED)  # of one stack
+    and plant.source not in (CROPPING, PROMPTED, ASKED)  # of one stack, or with a mask that must be given
 ]
 
 

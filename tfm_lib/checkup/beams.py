@@ -139,7 +139,8 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
         if any(token not in (subject.pad_id, subject.eos_id) for token in after):
             yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
             break
-    if subject.eos_id in first[1:] and subject.eos_id not in free[0][1:] and rest != free[1:]:
+    soon = subject.eos_id in first[1:] and subject.eos_id not in free[0][1 : first.index(subject.eos_id, 1) + 1]
+    if soon and rest != free[1:]:
         with watched(subject) as alone:
             write(src[:1])
         if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each

@@ -15,6 +15,7 @@ from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import AttentionWatch, LookUps
 
 WORDS = 5  # of the source
+ENOUGH = 8  # words that are written where the scores are known, so that nobody waits for the fiftieth
 
 
 class Step(NamedTuple):
@@ -129,15 +130,18 @@ def words_of(subject: Subject) -> Tensor:
 def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
     """Collects a step for each call of the last matrix before the scores, and adds 10,000 to one word at each place.
 
-    So it goes on, with words that tell from which place they were taken; at `end`, the first text stops.
+    So it goes on for a while, with words that tell from which place they were taken; at `end`, the first text stops.
     """
-    taken: list[Step] = []
+    taken, length = list[Step](), 0
 
     def put(read: Tensor, scores: Tensor) -> Tensor:
-        begin = taken[0].read.shape[1] + len(taken) if taken and read.shape[1] == 1 else read.shape[1]
+        nonlocal length  # so far, with what a cache knows; another text may begin as the first one
+        length = read.shape[1] if read.shape[1] > 1 or not taken or read.equal(taken[0].read) else length + 1
         taken.append(Step(read, scores[:, -1].clone()))
-        place = torch.arange(begin - scores.shape[1], begin)
+        place = torch.arange(length - scores.shape[1], length)
         best = words_of(subject)[place % TARGET].repeat(len(read), 1)
+        if subject.eos_id is not None:
+            best[:, place >= taken[0].read.shape[1] + ENOUGH] = subject.eos_id
         if end is not None and subject.eos_id is not None:
             first = taken[0].scores  # by which the beams of the first text are known, wherever they lie
             alike = (first - first[0]).abs().amax(-1) <= 10 * subject.leak * spread(first)
