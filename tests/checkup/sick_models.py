@@ -298,7 +298,7 @@ ASKED = (
         was, _ = self.training, self.eval()
         hidden, tgt = src == PAD, torch.full((len(src), 1), START)
         memory = self.transformer.encoder(self.embed(src), src_key_padding_mask=hidden)
-        for _ in range(5):
+        for _ in range(9):
             future = torch.ones(tgt.shape[1], tgt.shape[1]).bool().triu(1)
             x = self.transformer.decoder(self.embed(tgt), memory, tgt_mask=future, memory_key_padding_mask=hidden)
             done = (tgt == EOS).any(1)
@@ -469,6 +469,7 @@ PLANTS = [
     Plant("layers in a plain list", "gradients.unregistered", "self.decoder = nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "self.decoder = [DecoderLayer() for _ in range(LAYERS)]"),
     Plant("a tied table without the vector of the start", "gradients.row", "self.tgt_emb = nn.Embedding(V, D)", "self.tgt_emb = nn.Embedding(V, D, padding_idx=START)"),
     Plant("einsum: matrices stay zero", "gradients.constant", "torch.randn(H, D, D // H)", "torch.zeros(H, D, D // H)", EINSUM),
+    Plant("an encoder that stays frozen", "gradients.fixed", "        for table in (self.src_emb", "        self.encoder.requires_grad_(False)\n        for table in (self.src_emb"),
     Plant("the output gets a detached table", "gradients.row", "return self.out(x)", "return F.linear(x, self.tgt_emb.weight.detach())"),
     Plant("one number everywhere", "gradients.constant", "        self.out.weight = self.tgt_emb.weight", "        for p in self.parameters():\n            nn.init.constant_(p, 0.05)\n        self.out.weight = self.tgt_emb.weight"),
     Plant("one layer several times", "gradients.shared", "nn.ModuleList([DecoderLayer() for _ in range(LAYERS)])", "nn.ModuleList([DecoderLayer()] * LAYERS)"),
@@ -481,6 +482,7 @@ PLANTS = [
     Plant("no shift", "loss.no_shift", LOSS, "logits, labels = self(src, tgt), tgt"),
     Plant("shifted twice", "loss.shifted_twice", LOSS, "logits, labels = self(src, tgt[:, :-2]), tgt[:, 2:]"),
     Plant("input and labels exchanged", "loss.backwards", LOSS, "logits, labels = self(src, tgt[:, 1:]), tgt[:, :-1]"),
+    Plant("the source is cut like the target", "loss.source", "self(src, tgt[:, :-1]), tgt[:, 1:]", "self(src[:, :-1], tgt[:, :-1]), tgt[:, 1:]"),
     Plant("padding is a label", "loss.padding", ", ignore_index=PAD)", ")"),
     Plant("end token is ignored", "loss.no_end", "tgt[:, 1:]\n", "tgt[:, 1:].masked_fill(tgt[:, 1:] == EOS, PAD)\n"),
     Plant("divided by padding, too", "loss.padding", "ignore_index=PAD)", "ignore_index=PAD, reduction='sum') / labels.numel()"),
@@ -557,6 +559,7 @@ PLANTS = [
     Plant("asked: its own loss counts padding", "loss.padding", "/ asked.sum()", "/ asked.numel()", ASKED),
     Plant("asked: no causal mask while it writes", "generate.differs", "memory, tgt_mask=future", "memory", ASKED),
     Plant("asked: a loss of the words that it was given", "loss.no_shift", "(logits.transpose(1, 2), labels,", "(logits.transpose(1, 2), tgt,", ASKED),
+    Plant("asked: the last word is cut off with the end", "generate.lost", "        return tgt\n", "        return [row[: row.index(EOS) - 1] if EOS in row else row for row in tgt.tolist()]\n", ASKED),
     Plant("own modules: a text that has ended is dropped", "generate.beams", "new.append((score, ids))", "pass", OWN),
     Plant("prompts are padded behind", "generate.padding", "(width - n, 0)", "(0, width - n)", PROMPTED),
     Plant("positions count the padding of prompts", "generate.padding", "self(ids, mask, mask.cumsum(1).sub(1).clamp(min=0))", "self(ids, mask, torch.arange(ids.shape[1]).expand_as(ids))", PROMPTED),

@@ -11,7 +11,7 @@ from tfm_lib.checkup.batches import LENGTHS
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.listening import heard
 from tfm_lib.checkup.measures import spread
-from tfm_lib.checkup.steps import WORDS, Step, best, same, watched, words_of
+from tfm_lib.checkup.steps import ENOUGH, WORDS, Step, best, decides, same, watched, words_of
 from tfm_lib.checkup.subject import TARGET, Found, Subject
 
 NEVER = -1e4
@@ -102,9 +102,13 @@ def kept(subject: Subject, write: Write) -> Iterator[Found]:
         words = words_of(subject)[torch.arange(begin, begin + len(taken)) % TARGET].tolist()
         if len(taken) == 1 and len(row) <= begin + 2:
             yield "generate.early", "where no end is probable, it stops after the first word."
-        lost = {*pairwise(words)}.isdisjoint(pairwise(row)) and not any(isinstance(token, str) for token in row)
-        if len(taken) > 3 and lost:
-            yield "generate.lost", f"in {len(taken)} steps it chose {words[:4]} and more, and it returns {row[:6]}."
+        chosen, returned = {*pairwise(words[:ENOUGH])}, {*pairwise(row)}
+        read = [step.read.shape[1] for step in taken]  # with the last word before the end, or its limit cuts the text
+        ended = subject.eos_id is not None and (read[-1] - read[0] >= ENOUGH or read[1 : ENOUGH + 1] == [1] * ENOUGH)
+        lost = chosen.isdisjoint(returned) or (ended and 0 < len(chosen - returned) < 3)  # more is a limit of its own
+        is_seen = len(taken) > 3 and not any(isinstance(token, str) for token in row)
+        if is_seen and lost and decides(subject, taken[0].read, src):
+            yield "generate.lost", f"in {len(taken)} steps it chose {words[:ENOUGH]}, and it returns {row[:9]}."
 
 
 def crops(subject: Subject, write: Write) -> Iterator[Found]:

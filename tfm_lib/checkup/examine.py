@@ -48,7 +48,7 @@ PROBES = {
     "positions": Part([batches.positions, batches.lengths]),
     "source": Part([sources.source], lambda subject: subject.two),
     "gradients": Part([gradients.gradients, weights.sharing]),
-    "loss": Part([losses.start, losses.labels]),
+    "loss": Part([losses.start, losses.labels, sources.read_in_training]),
     "learning": Part([residuals.residuals, learning.by_heart]),
     "cache": Part([decoding.cache, decoding.generate], lambda subject: bool(subject.decode or subject.generate)),
     "saving": Part([weights.saving]),

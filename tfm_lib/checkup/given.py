@@ -129,7 +129,8 @@ def _from_logits(subject: Subject, loss: Callable[..., Any], *ids: Tensor) -> Te
     out = subject.laid_out(scores(subject.raw(inputs, src), subject.vocab_size), len(tgt))
     labels = tgt[:, 1 : 1 + out.shape[1]].to(out.device)
     failed: Exception | None = None
-    for a, b in ((out, labels), (out.flatten(0, 1), labels.flatten()), (out.transpose(1, 2), labels)):
+    turned = [(out.transpose(0, 1), labels.T.contiguous())] if subject.time_first else []
+    for a, b in (*turned, (out, labels), (out.flatten(0, 1), labels.flatten()), (out.transpose(1, 2), labels)):
         try:
             return scalar(loss(a, b))
         except Exception as error:

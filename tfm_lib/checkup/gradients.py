@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.measures import cross_entropy
+from tfm_lib.checkup.residuals import flat_norm
 from tfm_lib.checkup.sources import source_is_cut
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import LookUps, called
@@ -40,6 +41,8 @@ def gradients(subject: Subject) -> Iterator[Found]:
     if reached.none:
         yield "gradients.none", reached.none
         return
+    if reached.dead():
+        yield from flat_norm(subject)
     yield from _dead(subject, module, reached)
     if subject.two and not reached.dead() and source_is_cut(subject):
         yield (
@@ -105,7 +108,8 @@ def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Fou
         part = module.get_submodule(path)
         table = isinstance(part, nn.Embedding)
         in_layer = any(word.isdigit() for word in path.split("."))
-        unused = path and id(part) not in reached.ran and not table and not in_layer
+        called = type(part).forward is not nn.Module.forward  # else it only holds others, or parameters
+        unused = path and called and id(part) not in reached.ran and not table and not in_layer
         (spare if unused else cut).append(name)
     zero = [name for name in cut if (p := module.get_parameter(name)).dim() > 1 and not p.any()]
     if zero:

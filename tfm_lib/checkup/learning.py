@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.given import writer
-from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.residuals import flat_norm
 from tfm_lib.checkup.steps import best, steps, watched
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 
@@ -69,13 +69,10 @@ def by_heart(subject: Subject) -> Iterator[Found]:
 
 def _reasons(subject: Subject) -> Iterator[Found]:
     """Why it may be stuck: norms that make all alike, layers that pass nothing on."""
+    if flat := list(flat_norm(subject)):
+        yield from flat
+        return
     steps, _ = subject.trace(subject.tgt.ids(TARGET, 2))
-    for step in steps:
-        if "norm" in type(step.part).__name__.lower() and step.inputs and step.inputs[0].shape == step.output.shape:
-            before, after = (spread(x - x.mean((0, 1))) for x in (step.inputs[0], step.output))
-            if after < 1e-3 * min(before, 1):
-                yield "norm.flat", f"{step} makes {after:.1g} of a spread of {before:.2g}."
-                return
     likeness = {
         str(step): float(F.cosine_similarity(step.inputs[0], step.output, -1).mean())
         for step in steps

@@ -17,6 +17,16 @@ NUMBERED = re.compile(r"(?:(.*?)\.)?\d+\.(.*)")  # decoder.layers.0.ffn.2: a par
 ATTENDS = re.compile("at+e?n|mha|head|qkv|cross")
 
 
+def flat_norm(subject: Subject) -> Iterator[Found]:
+    """The first norm of which nearly the same comes out, whatever comes in."""
+    for step in subject.trace(subject.tgt.ids(TARGET, 2))[0]:
+        if "norm" in type(step.part).__name__.lower() and step.inputs and step.inputs[0].shape == step.output.shape:
+            before, after = (spread(x - x.mean((0, 1))) for x in (step.inputs[0], step.output))
+            if after < 1e-3 * min(before, 1):
+                yield "norm.flat", f"{step} makes {after:.1g} of a spread of {before:.2g}."
+                return
+
+
 class Matrix(NamedTuple):
     """The same matrix in all layers of a stack, and whether a feed-forward network ends with it."""
 

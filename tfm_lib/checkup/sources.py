@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfm_lib.checkup.attending import DRAWS
+from tfm_lib.checkup.given import text_loss
 from tfm_lib.checkup.measures import gap, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import LookUps, along, differs, first_apart, last
@@ -132,3 +133,22 @@ def source_is_cut(subject: Subject) -> bool:
     if not vectors or not out.requires_grad:
         return False
     return all(x is None for x in torch.autograd.grad(out[..., 0].sum(), vectors, allow_unused=True))
+
+
+def read_in_training(subject: Subject) -> Iterator[Found]:
+    """Whether each end of the source counts for the loss, if it does for the scores."""
+    loss = text_loss(subject) if subject.two else None
+    if loss is None:
+        return
+
+    def cost(src: Tensor) -> float:
+        torch.manual_seed(0)
+        return float(loss(src, tgt))
+
+    tgt, src = subject.texts(2)
+    with torch.no_grad():
+        before, scores = cost(src), subject(tgt, src)
+        for place, which in ((0, "first"), (-1, "last")):
+            other = subject.src.changed(src, place)
+            if cost(other) == before and subject.apart(scores, subject(tgt, other)):
+                yield "loss.source", f"another {which} word of the source changes the scores, and not the loss."

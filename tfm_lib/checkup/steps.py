@@ -15,7 +15,7 @@ from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import AttentionWatch, LookUps
 
 WORDS = 5  # of the source
-ENOUGH = 8  # words that are written where the scores are known, so that nobody waits for the fiftieth
+ENOUGH = 6  # words that are written where the scores are known, so that nobody waits for the fiftieth
 
 
 class Step(NamedTuple):
@@ -38,7 +38,8 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         return
     if not taken and subject.two and (first := _first_read(subject, write, padded)) not in (None, subject.start_id):
         yield "generate.start", f"its first token is {first}, and start_id is {subject.start_id}."
-    yield from _choice(subject, taken)
+    if taken and decides(subject, taken[0].read, padded):
+        yield from _choice(subject, taken)
     so_far = torch.zeros(0, dtype=torch.long)
     for number, (read, scores) in enumerate(taken[:6]):
         if subject.two and not number and subject.start_id not in read[:, 0]:
@@ -94,6 +95,15 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
     return f"after {len(taken)} tokens there are {max(keys)} keys" if more else ""
 
 
+def decides(subject: Subject, read: Tensor, src: Tensor) -> bool:
+    """Whether the last matrix has the last word, and no probability of copying is added to its scores."""
+    begin, words = read.shape[1], words_of(subject)
+    text = torch.cat([read, words[torch.arange(begin - 1, begin + 2) % TARGET].expand(len(read), -1)], 1)
+    with watched(subject):
+        out = subject(text, src.expand(len(read), -1) if subject.two else None)[:, begin - 1 : begin + 2]
+    return subject.shifts or bool((out.argmax(-1) == text[:, begin:]).all())
+
+
 def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
     """Whether the words with by far the best scores are read next; for the first one, a rule may hold."""
     lengths = [step.read.shape[1] for step in taken[:2]]  # of two stacks, it may begin with several tokens
@@ -141,7 +151,7 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
         place = torch.arange(length - scores.shape[1], length)
         best = words_of(subject)[place % TARGET].repeat(len(read), 1)
         if subject.eos_id is not None:
-            best[:, place >= taken[0].read.shape[1] + ENOUGH] = subject.eos_id
+            best[:, place >= taken[0].read.shape[1] - 1 + ENOUGH] = subject.eos_id
         if end is not None and subject.eos_id is not None:
             first = taken[0].scores  # by which the beams of the first text are known, wherever they lie
             alike = (first - first[0]).abs().amax(-1) <= 10 * subject.leak * spread(first)

@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed, swap
 from tfm_lib.checkup.measures import short
+from tfm_lib.checkup.residuals import NUMBERED
 from tfm_lib.checkup.subject import Found, Subject
 
 
 def sharing(subject: Subject) -> Iterator[Found]:
     """Layers that are one layer, layers that start as copies, tables that look tied, weights that are all equal."""
     yield from _constant(subject)
+    yield from _fixed(subject)
     for name, part in subject.module_to("train").named_modules():
         if not isinstance(part, nn.ModuleList | nn.Sequential) or len(part) < 2:
             continue
@@ -39,6 +41,14 @@ def _constant(subject: Subject) -> Iterator[Found]:
     ]
     if names:
         yield "gradients.constant", f"all numbers of {names[0]} are equal, as in {len(names) - 1} other matrices."
+
+
+def _fixed(subject: Subject) -> Iterator[Found]:
+    """Weights of layers that want no gradient, unless most are so; tables of positions are often fixed."""
+    weights = [(n, p.requires_grad) for n, p in subject.module_to("train").named_parameters() if NUMBERED.match(n)]
+    fixed = [name for name, learns in weights if not learns]
+    if 0 < len(fixed) < len(weights):
+        yield "gradients.fixed", f"{len(fixed)} weights of layers have requires_grad=False, the first one {fixed[0]}."
 
 
 def _alike(a: nn.Module, b: nn.Module) -> bool:
