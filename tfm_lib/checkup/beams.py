@@ -102,10 +102,11 @@ def kept(subject: Subject, write: Write) -> Iterator[Found]:
         words = words_of(subject)[torch.arange(begin, begin + len(taken)) % TARGET].tolist()
         if len(taken) == 1 and len(row) <= begin + 2:
             yield "generate.early", "where no end is probable, it stops after the first word."
-        chosen, returned = {*pairwise(words[:ENOUGH])}, {*pairwise(row)}
+        chosen = list(pairwise(words[:ENOUGH]))
+        missing = [pair for pair in chosen if pair not in pairwise(row)]
         read = [step.read.shape[1] for step in taken]  # with the last word before the end, or its limit cuts the text
         ended = subject.eos_id is not None and (read[-1] - read[0] >= ENOUGH or read[1 : ENOUGH + 1] == [1] * ENOUGH)
-        lost = chosen.isdisjoint(returned) or (ended and 0 < len(chosen - returned) < 3)  # more is a limit of its own
+        lost = missing == chosen or (ended and missing in (chosen[-1:], chosen[-2:]))  # more is a limit of its own
         is_seen = len(taken) > 3 and not any(isinstance(token, str) for token in row)
         if is_seen and lost and decides(subject, taken[0].read, src):
             yield "generate.lost", f"in {len(taken)} steps it chose {words[:ENOUGH]}, and it returns {row[:9]}."

@@ -91,13 +91,11 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
 def _take_step(weights: dict[str, nn.Parameter], axes: dict[str, list[Tensor]]) -> None:
     with torch.no_grad():
         for name, p in weights.items():
-            if p.grad is None:
-                continue
-            grad = p.grad.to_dense().reshape(p.shape or (1,))
-            for axis, seen in enumerate(axes[name]):
-                seen |= (grad != 0).transpose(0, axis).reshape(len(seen), -1).any(1).cpu()
-            p.add_(p.grad.to_dense().sign(), alpha=-1e-3)
-            p.grad = None
+            if p.grad is not None:
+                grad, p.grad = p.grad.to_dense(), None
+                for axis, seen in enumerate(axes[name]):
+                    seen |= (grad.reshape(p.shape or (1,)) != 0).transpose(0, axis).reshape(len(seen), -1).any(1).cpu()
+                p.add_(grad.sign(), alpha=-1e-3)
 
 
 def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Found]:
@@ -130,7 +128,8 @@ def _rows(subject: Subject, reached: Reached) -> Iterator[Found]:
         still = sorted(
             i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i] or i in reached.cut[name]
         )
-        if still and rows.any():
+        lone = subject.pad_id is subject.src.pad_id is None and len(still) == 1  # it may be the padding
+        if still and rows.any() and not lone:
             yield "gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient."
             return
 
