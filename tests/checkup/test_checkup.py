@@ -37,6 +37,7 @@ from tfm_lib.checkup.causes import EXPLAINS
 from tfm_lib.checkup.command import examined
 from tfm_lib.checkup.examine import PROBES, Part
 from tfm_lib.checkup.given import MOST
+from tfm_lib.checkup.heads import heads, thirds
 from tfm_lib.checkup.report import SEVERITIES
 from tfm_lib.checkup.subject import Subject
 from tfm_lib.checkup.words import Words
@@ -246,6 +247,14 @@ def test_a_table_tied_by_its_data_alone_has_all_its_gradients():
     """Half of them come to the other parameter of the same memory."""
     model, given = built(MODEL.replace("self.out.weight = self.tgt", "self.out.weight.data = self.tgt"))
     assert troubles(checkup(model, **given, parts="gradients"))[0].code == "tying.data"
+
+
+def test_of_queries_keys_and_values_in_one_parameter_the_dead_one_is_named_and_called_no_head():
+    rows, columns = torch.ones(12).bool(), torch.ones(4).bool()
+    rows[4:8] = False
+    for axes, number in (([torch.tensor([True, True, False]), columns, columns], 2), ([rows, columns], 1)):
+        reached = {"attention.w": axes, "attention.q": axes}
+        assert [*thirds(reached)] == [("attention.w", number), ("attention.q", number)] and not [*heads(reached)]
 
 
 def test_what_was_not_given_is_said():

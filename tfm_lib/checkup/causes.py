@@ -24,7 +24,7 @@ _FOLLOWS = {
     "causality.norm": "cache.differs padding positions learning.unwritten generate",
     "causality.axes": "batch.rows cache.differs padding positions learning loss.padding generate",
     "causality.blind": "gradients.unreached source.queries",
-    "batch.rows": "cache.differs generate.batch learning.unwritten padding.company source.ignored",
+    "batch.rows": "cache.differs generate.batch learning padding.company source.ignored",
     "padding.source": "generate.padding",
     "padding.cross": "generate.padding",
     "padding.length": "generate.padding",

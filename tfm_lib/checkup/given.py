@@ -163,7 +163,7 @@ def writer(subject: Subject) -> tuple[Write, bool]:
         lambda src: [row for text in src for row in _rows(generate(text[None]), 1)],
         lambda src: [row for text in src for row in _rows(generate(text), 1)],
     ]
-    found = subject.writes
+    found, once = subject.writes, list[tuple[Write, bool]]()
     with subject.mode(training=False), torch.no_grad():
         for number, form in enumerate(forms):
             if not found and (number not in (1, 2) or subject.time_first):
@@ -171,8 +171,9 @@ def writer(subject: Subject) -> tuple[Write, bool]:
                     for texts in (3, 4):  # it may write as many words as there are texts, but not twice
                         subject.forget()
                         form(subject.src.ids(5, texts, seed=6))
+                        once.append((form, number > 2))
                     found = subject.writes = form, number > 2
-    write, single = found or (forms[0], False)
+    write, single = found or next(iter(once), (forms[0], False))
 
     def afresh(src: Tensor) -> list[Any]:
         subject.forget()

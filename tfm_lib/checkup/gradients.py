@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
+from tfm_lib.checkup.heads import heads, thirds
 from tfm_lib.checkup.measures import cross_entropy
 from tfm_lib.checkup.residuals import flat_norm
 from tfm_lib.checkup.sources import source_is_cut
@@ -51,7 +52,7 @@ def gradients(subject: Subject) -> Iterator[Found]:
         )
     yield from _rows(subject, reached)
     yield from _candidates(subject, module)
-    yield from _heads(reached)
+    yield from heads(reached.axes)
 
 
 def _two_steps(subject: Subject, module: nn.Module) -> Reached:
@@ -109,12 +110,14 @@ def _dead(subject: Subject, module: nn.Module, reached: Reached) -> Iterator[Fou
         called = type(part).forward is not nn.Module.forward  # else it only holds others, or parameters
         unused = path and called and id(part) not in reached.ran and not table and not in_layer
         (spare if unused else cut).append(name)
-    zero = [name for name in cut if (p := module.get_parameter(name)).dim() > 1 and not p.any()]
+    some = {name for name, axes in reached.axes.items() if len(axes) > 2 and not axes[0].all()}  # of several matrices
+    zero = [name for name in [*cut, *some] if (p := module.get_parameter(name)).dim() > 1 and not p.any()]
     if zero:
         yield (
             "gradients.constant",
             f"all numbers of {zero[0]} are 0, as in {len(zero) - 1} other matrices, and stay so.",
         )
+    cut += [f"{name}, part {number + 1} of 3" for name, number in thirds(reached.axes)]
     for code, names in {"gradients.unreached": cut, "gradients.unused": spare}.items():
         if names:
             few = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -152,31 +155,6 @@ def _candidates(subject: Subject, module: nn.Module) -> Iterator[Found]:
                 if subject.apart(out.detach()[..., unread], subject(tgt, src)[..., unread]):
                     yield "gradients.row", f"rows of {name} that are not looked up decide scores and get no gradient."
                     return
-
-
-def _heads(reached: Reached) -> Iterator[Found]:
-    """Blocks of a head's size that get no gradient in several matrices of one attention."""
-    of_part: dict[str, list[str]] = {}
-    for name, axes in reached.axes.items():
-        for number, seen in enumerate(axes):
-            if len(axes) > 1 and _in_blocks(~seen, alone=len(axes) > 2):
-                part, which = ".".join(name.split(".")[:-2]), "columns" if number else "rows"
-                of_part.setdefault(part, []).append(f"{int((~seen).sum())} of {len(seen)} {which} of {name}")
-    for part, blocks in of_part.items():
-        if len(blocks) > 1:
-            yield "gradients.heads", f"no gradient reaches {', '.join(blocks[:3])}.", part
-            return
-
-
-def _in_blocks(dead: Tensor, alone: bool) -> bool:
-    """Whether just some of equal blocks, side by side or taking turns, are dead; heads may have an axis `alone`."""
-    if dead.all() or not dead.any():
-        return False
-    if alone and len(dead) <= 16:
-        return True
-    heads = [n for n in range(2, 17) if len(dead) % n == 0 and len(dead) > n]
-    blocks = [cut for n in heads for cut in (dead.view(n, -1), dead.view(-1, n).T)]
-    return any(torch.equal(block.any(1), block.all(1)) for block in blocks)
 
 
 def _fresh_and_frozen(subject: Subject, module: nn.Module) -> Iterator[Found]:
