@@ -249,6 +249,13 @@ def test_a_table_tied_by_its_data_alone_has_all_its_gradients():
     assert troubles(checkup(model, **given, parts="gradients"))[0].code == "tying.data"
 
 
+def test_the_padding_of_the_source_is_a_word_of_the_target():
+    model, given = built(
+        MODEL.replace("self.tgt_emb = nn.Embedding(V, D)", "self.tgt_emb = nn.Embedding(V, D, padding_idx=5)")
+    )
+    assert "gradients.row" in checkup(model, **given, src_pad_id=5, parts="gradients").codes
+
+
 def test_of_queries_keys_and_values_in_one_parameter_the_dead_one_is_named_and_called_no_head():
     rows, columns = torch.ones(12).bool(), torch.ones(4).bool()
     rows[4:8] = False

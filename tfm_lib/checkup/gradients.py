@@ -76,7 +76,8 @@ def _two_steps(subject: Subject, module: nn.Module) -> Reached:
             names = {id(p): name for name, p in weights.items()}
             for look in looks.found:
                 if look.reads(tgt, src) and (name := names.get(id(look.table))):
-                    ids = set(look.ids.flatten().tolist())
+                    pads = {side.pad_id for side, ids in ((subject.tgt, tgt), (subject.src, src)) if look.reads(ids)}
+                    ids = set(look.ids.flatten().tolist()) - pads
                     reached.read.setdefault(name, set()).update(ids)
                     reached.cut.setdefault(name, set()).update(ids - look.learned())
             loss = cross_entropy(out, subject.tgt.ids(TARGET, 4, seed=9 + step).to(subject.device))
@@ -128,9 +129,7 @@ def _rows(subject: Subject, reached: Reached) -> Iterator[Found]:
     """Rows of an embedding that were looked up and got no gradient, while others did."""
     for name, ids in reached.read.items():
         rows = reached.axes[name][0]
-        still = sorted(
-            i for i in ids - {subject.src.pad_id, subject.tgt.pad_id} if not rows[i] or i in reached.cut[name]
-        )
+        still = sorted(i for i in ids if not rows[i] or i in reached.cut[name])
         lone = subject.pad_id is subject.src.pad_id is None and len(still) == 1  # it may be the padding
         if still and rows.any() and not lone:
             yield "gradients.row", f"of {name}, the rows of {still} were looked up and get no gradient."

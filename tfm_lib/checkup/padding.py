@@ -42,7 +42,7 @@ def _source_padding(subject: Subject) -> Iterator[Found]:
     if all(dead):
         tgt, src = subject.texts()
         reads = not subject.two or subject.apart(subject(tgt, src), subject(tgt, subject.src.other(src)), 1e-3)
-        if reads or subject.apart(alone, padded):
+        if reads or subject.apart(alone, padded) or any(map(_inverted, _weights_of_padded(subject, words))):
             yield "padding.inverted", f"in a source of {text}, changing any word changes nothing."
     elif any(dead):
         yield "padding.misplaced", f"in a source of {text}, the word at {dead.index(True)} has no effect."
@@ -69,6 +69,17 @@ def dead_words(subject: Subject, words: Tensor) -> list[bool]:
                 moved = moved[:, [i for i in range(WORDS) if i != j]]
             dead.append(not moved.any())
     return dead
+
+
+def _weights_of_padded(subject: Subject, words: Tensor) -> list[Tensor]:
+    """The weights (…, T, S) of every attention over these words and padding behind them."""
+    weights = subject.attention(*_inputs(subject, subject.src.padded(words, SOURCE))).weights
+    return [w for w in weights if w.shape[-1] == SOURCE]
+
+
+def _inverted(weights: Tensor) -> bool:
+    """Whether padding is read, and no word."""
+    return bool((weights[..., :WORDS] < 1e-6).all() and (weights[..., WORDS:] > 1e-6).any())
 
 
 def _company(subject: Subject) -> Iterator[Found]:
@@ -101,11 +112,11 @@ def _seen_padding(subject: Subject, words: Tensor) -> tuple[str, str]:
     if not name and a and not any(differs(x, y, subject.leak) for x, y in sides):  # it is beyond the encoder
         name, _ = culprit(a, b, (TARGET, TARGET), slice(0, TARGET), subject.leak)
         code = "padding.cross" if subject.two else code
-    weights = subject.attention(*_inputs(subject, padded)).weights
+    weights = _weights_of_padded(subject, words)
     if any(_rows_masked(w) for w in weights if w.shape[-2:] == (SOURCE, SOURCE)):
         return "padding.query_rows", name
-    read = [w[..., :WORDS, :] if w.shape[-2] == SOURCE else w for w in weights if w.shape[-1] == SOURCE]
-    if any(bool((w[..., :WORDS] < 1e-6).all() and (w[..., WORDS:] > 1e-6).any()) for w in read):
+    read = [w[..., :WORDS, :] if w.shape[-2] == SOURCE else w for w in weights]
+    if any(map(_inverted, read)):
         return "padding.inverted", name
     hidden = bool(read) and all(bool((w[..., WORDS:] < 1e-6).all()) for w in read)
     return "padding.length" if hidden else code, name
