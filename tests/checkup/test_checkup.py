@@ -262,6 +262,12 @@ def test_of_queries_keys_and_values_in_one_parameter_the_dead_one_is_named_and_c
     for axes, number in (([torch.tensor([True, True, False]), columns, columns], 2), ([rows, columns], 1)):
         reached = {"attention.w": axes, "attention.q": axes}
         assert [*thirds(reached)] == [("attention.w", number), ("attention.q", number)] and not [*heads(reached)]
+    assert not [*thirds({"positions": [torch.arange(12) < 2, columns]})], "a table, of which the first rows are read"
+
+
+def test_a_writer_that_goes_on_with_a_prompt_until_its_end_returns_all_words():
+    model, given = built(PROMPTED.replace("length=6", "length=9"))
+    assert not checkup(model, **given, parts="cache").codes
 
 
 def test_what_was_not_given_is_said():

@@ -99,7 +99,8 @@ def kept(subject: Subject, write: Write) -> Iterator[Found]:
     with watched(subject) as taken, torch.no_grad(), suppress(Exception):
         begin = 0 if subject.two else WORDS
         row = [token for token in best(write(src)[0]) if token != subject.pad_id]
-        words = words_of(subject)[torch.arange(begin, begin + len(taken)) % TARGET].tolist()
+        place = torch.arange(len(taken)) + max(begin - 1, 0)  # of the scores from which each word was chosen
+        words = words_of(subject)[place % TARGET].tolist()
         if len(taken) == 1 and len(row) <= begin + 2:
             yield "generate.early", "where no end is probable, it stops after the first word."
         chosen = list(pairwise(words[:ENOUGH]))

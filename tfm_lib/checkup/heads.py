@@ -15,8 +15,9 @@ def thirds(reached: Axes) -> Iterator[tuple[str, int]]:
     for name, (rows, *others) in reached.items():
         stacked = len(others) > 1 and len(rows) == 3
         if stacked or (len(others) == 1 and len(rows) == 3 * len(others[0])):
-            had = rows.view(3, -1).any(1)
-            yield from ((name, number) for number in range(3) if had.any() and not had[number])
+            had = rows.view(3, -1)
+            whole = had.any() and had.any(1).equal(had.all(1))  # else it may be a table of positions
+            yield from ((name, number) for number in range(3) if whole and not had[number].any())
 
 
 def heads(reached: Axes) -> Iterator[Found]:
