@@ -249,8 +249,8 @@ CONFIGS = dict(zip(SINCE, FAMILIES.split(), strict=True))
 
 def config(name: str) -> Any:
     transformers, kind = pytest.importorskip("transformers", reason="transformers is not installed"), f"{name}Config"
-    if reason := why_not_compared():  # other versions miss some of the models, or have other defaults for them
-        pytest.skip(reason)
+    if reasons := why_not_compared():  # other versions miss some of the models, or have other defaults for them
+        pytest.skip("; ".join(reasons))
     return getattr(transformers, kind)()
 
 
