@@ -123,7 +123,7 @@ class Ends(NamedTuple):
     """Where in memory the matrices lie that read the target, the last one before the scores, and if time is first."""
 
     tables: set[int]
-    readers: set[Any]  # the embeddings whose tables they are; none where one is no module
+    readers: set[nn.Module]  # the embeddings whose tables they are; none where one is no module
     last: list[nn.Module]
     head: set[int]  # where it is no module
     turned: bool
@@ -149,9 +149,11 @@ def ends_of(subject: Subject) -> Ends:
     wide = [part for part in ends if [*part.parameters()] and not [*part.children()]]
     turned = any(look.ids.shape == (TARGET, 1) for look in found)
     gave = {id(out): part for part, _, out in reversed(calls)}
-    readers = {gave.get(id(look.vectors)) for look in found}
+    readers = [gave[id(look.vectors)] for look in found if id(look.vectors) in gave]
     tables = {look.table.data_ptr() for look in found}
-    return Ends(tables, set() if None in readers else readers, wide[-1:], heads[-1] if heads else set(), turned)
+    return Ends(
+        tables, {*readers} if len(readers) == len(found) else set(), wide[-1:], heads[-1] if heads else set(), turned
+    )
 
 
 def _places(args: Any) -> set[int]:

@@ -97,11 +97,13 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
 
 def decides(subject: Subject, read: Tensor, src: Tensor) -> bool:
     """Whether the last matrix has the last word, and no probability of copying is added to its scores."""
+    if subject.shifts:
+        return True  # its scores are those of other places
     begin, words = read.shape[1], words_of(subject)
     text = torch.cat([read, words[torch.arange(begin - 1, begin + 2) % TARGET].expand(len(read), -1)], 1)
     with watched(subject):
         out = subject(text, src.expand(len(read), -1) if subject.two else None)[:, begin - 1 : begin + 2]
-    return subject.shifts or bool((out.argmax(-1) == text[:, begin:]).all())
+    return bool((out.argmax(-1) == text[:, begin:]).all())
 
 
 def _choice(subject: Subject, taken: list[Step]) -> Iterator[Found]:
