@@ -1,5 +1,6 @@
 """The check-up names what was planted in seven strangers' models, and calls none of the healthy ones sick."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,44 @@ def test_beams_of_one_text_after_the_other_are_not_texts_of_a_batch():
     write = given.pop("generate")
     report = checkup(model, **given, generate=lambda src: [write(text)[0] for text in src.split(1)], parts="cache")
     assert "generate.batch" not in report.codes
+
+
+@pytest.mark.parametrize(
+    ("style", "old", "new", "code", "named"),
+    [
+        (
+            "output_object",
+            "enumerate(self.block)",
+            "enumerate(self.block[: 1 if past else 2])",
+            "cache",
+            "decoder.block.1",
+        ),
+        ("batch_first", "model.encode(src)", "(model.embedded(src), src == PAD)", "differs", "encoder.0"),
+    ],
+)
+def test_weights_that_are_never_used_while_it_writes_are_named(style, old, new, code, named):
+    model, given = stranger(style, old=old, new=new).build()
+    [found] = [one for one in checkup(model, **given, parts="cache").findings if one.code == f"generate.{code}"]
+    assert re.search(rf"it never uses {named}\.\S+ and \d+ more, which the forward pass does", found.seen), found
+
+
+def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():
+    old = "    def forward(self, src, tgt):\n        memory, src_pad = self.encode(src)\n"
+    new = "    def forward(self, src, tgt, memory_pad=None):\n        memory, src_pad = self.encode(src)\n"
+    for own, sick in (("src == PAD", False), ("src == 7", True)):
+        mine = f"        src_pad = {own} if memory_pad is None else memory_pad\n"
+        model, given = stranger("batch_first", old=old, new=new + mine).build()
+        assert ("padding.cross" in checkup(model, **given, parts="padding").codes) == sick
+
+
+def test_sublayers_that_are_loud_do_not_hide_that_what_was_read_passes_by():
+    model, given = stranger("time_first").build()
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            nn.init.normal_(weight, std=1)
+    report = checkup(model, **given, parts=("loss", "learning"))
+    assert "residual.none" not in report.codes
+    assert report.cause("learning.stuck") == "loss.start"
 
 
 def test_a_mask_that_only_the_encoder_lacks_while_it_writes_shows_when_it_has_learned():

@@ -139,6 +139,7 @@ ADVICE = {
     "generate.dropout": Advice("sick", "What it writes depends on dice that belong to training.", "model.eval() before writing, and no train() inside.", ("07", "`eval()` forgotten")),
     "generate.single": Advice("note", "It was asked for one text at a time.", "Give it ids (B, S), and a row for each text.", ("08", "The most probable text")),
     "generate.after_end": Advice("doubtful", "After the end token there should be padding only.", "Rows that have ended must be filled with pad_id.", ("08", "Deeper: when a search stops")),
+    "generate.revived": Advice("sick", "A text that has ended is padded, and then goes on.", "Whether a text has ended is asked of its last token alone: done = done | (token == eos_id) remembers it; in a beam search, done[parents].", ("08", "Deeper: when a search stops")),
     "generate.mode": Advice("doubtful", "After writing, training goes on in another mode.", "Set the mode back: was = model.training; model.train(was).", ("07", "`eval()` forgotten")),
     "generate.dice": Advice("note", "Sampling is meant to; anything else is a mistake.", "torch.multinomial, or another draw, in the loop.", ("08", "Sampling")),
     "precision.float16": Advice("doubtful", "It can't run in half precision, where most large models run.", "-1e9 does not fit float16: use -inf, or torch.finfo(dtype).min; build masks and positions in x.dtype.", ("02", "Deeper: how negative is negative enough")),

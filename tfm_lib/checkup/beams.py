@@ -143,7 +143,11 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
     for row in [*free, first]:
         after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
         if any(token not in (subject.pad_id, subject.eos_id) for token in after):
-            yield "generate.after_end", f"after eos_id {subject.eos_id} it goes on: {after}."
+            revived = after[0] == subject.pad_id != subject.eos_id
+            yield (
+                f"generate.{'revived' if revived else 'after_end'}",
+                f"after eos_id {subject.eos_id} it goes on: {after}.",
+            )
             break
     soon = subject.eos_id in first[1:] and subject.eos_id not in free[0][1 : first.index(subject.eos_id, 1) + 1]
     if soon and rest != free[1:]:

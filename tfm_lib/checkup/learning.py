@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.borrow import borrowed
 from tfm_lib.checkup.given import writer
-from tfm_lib.checkup.residuals import flat_norm
+from tfm_lib.checkup.residuals import flat_norm, passes_on
 from tfm_lib.checkup.steps import best, steps, watched
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, OutOfTime, Subject
 
@@ -79,7 +79,7 @@ def _reasons(subject: Subject) -> Iterator[Found]:
         if step.name.split(".")[-1].isdigit() and step.inputs and step.inputs[0].shape == step.output.shape
         and any(True for _ in step.part.children())
     }  # fmt: skip
-    if likeness and (mean := sum(likeness.values()) / len(likeness)) < 0.25:
+    if likeness and (mean := sum(likeness.values()) / len(likeness)) < 0.25 and not passes_on(subject):
         seen = f"the cosine of a layer's output and its input is {mean:.2f}, the mean of {len(likeness)} layers."
         yield "residual.none", seen
 

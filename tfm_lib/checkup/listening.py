@@ -35,6 +35,21 @@ class Products(TorchFunctionMode):
         return out
 
 
+class Uses(TorchFunctionMode):
+    """Where in memory the tensors lie with which torch's functions are called: whether a weight is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = set[int]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for given in (*args, *(kwargs or {}).values()):
+            for x in given if isinstance(given, list | tuple) else (given,):
+                if isinstance(x, Tensor) and not x.is_nested:
+                    self.places.add(x.untyped_storage().data_ptr())
+        return func(*args, **(kwargs or {}))
+
+
 def listened(
     subject: Subject, loss_of: Callable[..., Tensor], tgt: Tensor, src: Tensor, put: Tensor | None = None
 ) -> Heard:

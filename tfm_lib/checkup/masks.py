@@ -130,6 +130,11 @@ def _hidden_anyway(subject: Subject) -> set[str]:
         own |= {"padding", "source", "target"}
     elif subject.two and subject.src.pad_id is not None and all(dead_words(subject, subject.src.ids(WORDS, seed=2))):
         own |= {"padding", "source"}  # padding hides the words
+    elif subject.two and subject.src.pad_id is not None:
+        padded = subject.src.padded(subject.src.ids(WORDS, seed=2), SOURCE)  # one of two attentions may hide it
+        weights = [w[..., WORDS:] for w in subject.attention(subject.tgt.ids(TARGET), padded).weights]
+        if any(w.shape[-1] == SOURCE - WORDS and not w.any() for w in weights):
+            own |= {"padding", "source"}
     weights = subject.attention(subject.tgt.ids(TARGET, 2)).weights
     if any(bool((w == 0).any()) for w in weights if w.shape[-2:] == (TARGET, TARGET)):
         own.add("time")

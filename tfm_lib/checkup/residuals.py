@@ -55,6 +55,11 @@ def residuals(subject: Subject) -> Iterator[Found]:
                 return
 
 
+def passes_on(subject: Subject) -> bool:
+    """Whether what was read passes by each sublayer, as far as that can be asked, however loud the sublayers are."""
+    return not any(_lost(subject, [])) and not any(residuals(subject))
+
+
 def _stacks(subject: Subject) -> dict[str, tuple[bool, dict[str, Matrix]]]:
     """For each stack of layers, whether it reads the target, and its matrices by their names in a layer."""
     stacks: dict[str, tuple[bool, dict[str, Matrix]]] = {}

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import ends_of, heard
+from tfm_lib.checkup.listening import Uses, ends_of, heard
 from tfm_lib.checkup.measures import of_a_hook, short, spread
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import AttentionWatch, LookUps
@@ -52,18 +52,30 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         scores = scores[:1] if cached else scores
         if same(subject, scores, prefix, padded):
             continue
-        seen = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        if keys := _more_keys(subject, write, padded):
-            yield "generate.cache", f"{seen}, and {keys}: several layers append theirs to one cache."
-        elif cached and same(subject, scores, read[:1], padded):
-            yield "generate.last_token", f"{seen}, but those of the last token alone."
-        elif cached:
-            yield "generate.cache", f"{seen}, and it reads one token at a time."
-        elif not number and padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
-            yield "generate.padding", f"{seen}, if padding follows the source; else they are."
-        else:
-            yield "generate.differs", f"{seen}."
+        code, why = _reason(subject, write, words, padded, taken, number)
+        begin = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
+        yield code, f"{begin}{why}."
         return
+
+
+def _reason(
+    subject: Subject, write: Write, words: Tensor, padded: Tensor, taken: list[Step], number: int
+) -> tuple[str, str]:
+    """Why the scores of this step are others than those of the forward pass."""
+    read, scores = taken[number]
+    one_by_one = len(taken) > 1 and all(step.read.shape[1] == 1 for step in taken[1:])
+    cached = number > 0 and read.shape[1] == 1
+    if keys := _more_keys(subject, write, padded):
+        return "generate.cache", f", and {keys}: several layers append theirs to one cache"
+    if left := _unused(subject, write, padded):
+        return "generate.cache" if one_by_one else "generate.differs", f", and it never uses {left}"
+    if cached and same(subject, scores[:1], read[:1], padded):
+        return "generate.last_token", ", but those of the last token alone"
+    if cached:
+        return "generate.cache", ", and it reads one token at a time"
+    if not number and padded is not words and same(subject, *_taken(subject, write, words)[0][0][::-1], words):
+        return "generate.padding", ", if padding follows the source; else they are"
+    return "generate.differs", ""
 
 
 def _taken(subject: Subject, write: Write, src: Tensor) -> tuple[list[Step], str]:
@@ -93,6 +105,20 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
     keys = {w.shape[-1] for w in watch.weights if w.shape[-2] == 1} - {src.shape[1]}
     more = len(keys) > len(taken) + 1 and all(step.read.shape[1] == 1 for step in taken)
     return f"after {len(taken)} tokens there are {max(keys)} keys" if more else ""
+
+
+def _unused(subject: Subject, write: Write, src: Tensor) -> str:
+    """The weights that the forward pass uses and what writes does not: a norm, a layer, keys that are another's."""
+    with Uses() as forward:
+        subject(subject.tgt.ids(TARGET), src if subject.two else None)
+    with Uses() as writing, suppress(Exception):
+        write(src)
+    if subject.module is None:
+        return ""
+    weights = {name: x.untyped_storage().data_ptr() for name, x in subject.module.named_parameters()}
+    left = [name for name, place in weights.items() if place in forward.places - writing.places]
+    more = f" and {len(left) - 1} more" if left[1:] else ""
+    return f"{left[0]}{more}, which the forward pass does" if left else ""
 
 
 def decides(subject: Subject, read: Tensor, src: Tensor) -> bool:
