@@ -38,6 +38,8 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
             "generate.beams",
             f"when {second} has overtaken {first}, the scores after it are not those of its own past.",
         )
+    elif taken[1:] and len(beams := taken[1].read) > 1 and bool((beams == beams[0]).all()):
+        yield "generate.copies", f"all {len(beams)} beams of one text begin with the same word."
 
 
 def totals(subject: Subject, write: Write) -> Iterator[Found]:
