@@ -15,6 +15,7 @@ from tfm_lib.checkup.steps import ENOUGH, WORDS, Step, best, decides, same, watc
 from tfm_lib.checkup.subject import TARGET, Found, Subject
 
 NEVER = -1e4
+LOUD = 50.0
 MANY = 60  # words that may come, of a large vocabulary
 
 
@@ -43,19 +44,25 @@ def pasts(subject: Subject, write: Write) -> Iterator[Found]:
 
 
 def totals(subject: Subject, write: Write) -> Iterator[Found]:
-    """Write where the best word ends the text surely, or is far ahead, and the second best goes on: it must lose."""
+    """Write where the best word ends the text surely, or is far ahead, and the second best goes on: it must lose.
+
+    A third time the second best is as far behind, but its scores are higher than those after the best one: a search
+    that sums them, and not their log-probabilities, prefers it.
+    """
     src, free = unused(subject)
     if len(free) < 8 or subject.eos_id is None:
         return
     first, second, third, *others = free
     ends = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
     ahead = {first: others[:2], second: [third], third: [third]} | {token: [third] for token in others[:2]}
-    for behind, after in ((-0.1, ends), (-6.0, ahead)):
-        with suppress(Exception), torch.no_grad(), known(subject, first, second, after, behind):
+    alike = {first: [third], second: others[:1], third: [third], others[0]: others[:1]}
+    for behind, after, loud in ((-0.1, ends, -1), (-6.0, ahead, -1), (-2.0, alike, second)):
+        with suppress(Exception), torch.no_grad(), known(subject, first, second, after, behind, loud):
             row = best(write(src)[0])
             if second in row and first not in row:
                 which = f"{first} {'and its end' if after is ends else 'and what followed'} had the best total by far"
-                yield "generate.beams", f"{which}, and it returns {row[:6]}."
+                higher = f", but of scores that are {LOUD:.0f} higher for all words after {second}" * (loud >= 0)
+                yield "generate.beams", f"{which}{higher}, and it returns {row[:6]}."
                 return
 
 
@@ -165,9 +172,12 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
 
 @contextmanager
 def known(
-    subject: Subject, first: int, second: int, after: dict[int, list[int]], behind: float = -0.1
+    subject: Subject, first: int, second: int, after: dict[int, list[int]], behind: float = -0.1, loud: int = -1
 ) -> Iterator[list[Step]]:
-    """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone."""
+    """Collects the model's own steps. Inside, the scores that it writes with depend on the last token alone.
+
+    After the token `loud` all are higher by `LOUD`, which changes no probability.
+    """
     taken = list[Step]()
 
     def row(ids: list[int]) -> Tensor:
@@ -175,6 +185,8 @@ def known(
 
     start, known_after = row([first, second]), {token: row(ids) for token, ids in after.items()}
     start[second] = behind
+    if loud in known_after:
+        known_after[loud] += LOUD
 
     def put(read: Tensor, scores: Tensor) -> Tensor:
         taken.append(Step(read, scores[:, -1].clone()))
