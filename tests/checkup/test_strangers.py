@@ -56,6 +56,14 @@ def test_weights_that_are_never_used_while_it_writes_are_named(style, old, new, 
     assert re.search(rf"it never uses {named}\.\S+ and \d+ more, which the forward pass does", found.seen), found
 
 
+def test_one_cache_of_all_layers_is_seen_whichever_axis_the_keys_have():
+    [fault] = [fault for fault in SICK if fault.name == "oo_cache_shared"]
+    source = fault.source.replace("scores.float().softmax(-1)", "scores.float().mT.softmax(-2).mT")
+    report = replace(fault, source=source).examined(parts="cache")
+    assert source != fault.source and report.cause("generate.fails") == "generate.cache"
+    assert any("at 2 tokens there are 3 keys" in found.seen for found in report.findings), report
+
+
 def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():
     old = "    def forward(self, src, tgt):\n        memory, src_pad = self.encode(src)\n"
     new = "    def forward(self, src, tgt, memory_pad=None):\n        memory, src_pad = self.encode(src)\n"

@@ -62,7 +62,7 @@ _FOLLOWS = {
     "generate.mode": "learning.unwritten",
     "generate.lost": "generate.copies learning.unwritten",
     "generate.start": "generate.batch generate.beams learning.unwritten",
-    "generate.cache": "generate.beams learning.unwritten",
+    "generate.cache": "generate.beams generate.fails learning.unwritten",
     "generate.dropout": "generate.batch generate.dice generate.padding learning.unwritten",
     "generate.differs": "generate.beams learning.unwritten",
     "generate.batch": "generate.padding",

@@ -32,9 +32,7 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
     words = subject.src.ids(WORDS, seed=6)
     padded = words if subject.src.pad_id is None or not subject.two else subject.src.padded(words, SOURCE)
     taken, failed = _taken(subject, write, padded)
-    if failed:
-        if 0 < len(taken) < 4:  # else it may only be that it has written all that it can
-            yield "generate.fails", failed
+    if failed and not taken:  # it may only be that it has written all that it can
         return
     if not taken and subject.two and (first := _first_read(subject, write, padded)) not in (None, subject.start_id):
         yield "generate.start", f"its first token is {first}, and start_id is {subject.start_id}."
@@ -53,9 +51,11 @@ def steps(subject: Subject, write: Write) -> Iterator[Found]:
         if same(subject, scores, prefix, padded):
             continue
         code, why = _reason(subject, write, words, padded, taken, number)
-        begin = f"after {prefix.shape[1]} tokens, the scores with which it writes are not those of its forward pass"
-        yield code, f"{begin}{why}."
+        after = f"after {prefix.shape[1]} token{'s' * (prefix.shape[1] > 1)}"
+        yield code, f"{after}, the scores with which it writes are not those of its forward pass{why}."
         return
+    if failed and len(taken) < 4:
+        yield "generate.fails", failed
 
 
 def _reason(
@@ -101,10 +101,13 @@ def _first_read(subject: Subject, write: Write, src: Tensor) -> int | None:
 def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
     """That its attentions meet more lengths of keys than there are tokens, if it reads one token at a time."""
     with AttentionWatch() as watch:
-        taken, _ = _taken(subject, write, src)
-    keys = {w.shape[-1] for w in watch.weights if w.shape[-2] == 1} - {src.shape[1]}
-    more = len(keys) > len(taken) + 1 and all(step.read.shape[1] == 1 for step in taken)
-    return f"after {len(taken)} tokens there are {max(keys)} keys" if more else ""
+        taken, failed = _taken(subject, write, src)
+    with AttentionWatch() as once:
+        subject(subject.tgt.ids(TARGET), src if subject.two else None)
+    most = max(watch.lengths - once.lengths, default=0)
+    tokens = len(taken) + bool(failed)
+    more = most > tokens and all(step.read.shape[1] == 1 for step in taken)
+    return f"at {tokens} tokens there are {most} keys" if more else ""
 
 
 def _unused(subject: Subject, write: Write, src: Tensor) -> str:

@@ -168,6 +168,11 @@ class AttentionWatch(TorchDispatchMode):
         self.weights: list[Tensor] = []
         self.axes: list[tuple[tuple[int, ...], int]] = []  # each softmax: the shape of its scores, and over which axis
 
+    @property
+    def lengths(self) -> set[int]:
+        """Over how many keys, or anything else, each softmax went."""
+        return {shape[axis] for shape, axis in self.axes} | {w.shape[-1] for w in self.weights}
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
