@@ -64,6 +64,13 @@ def test_one_cache_of_all_layers_is_seen_whichever_axis_the_keys_have():
     assert any("at 2 tokens there are 3 keys" in found.seen for found in report.findings), report
 
 
+def test_a_writer_that_fails_for_texts_with_padding_alone_has_failed():
+    old = "    written = torch.full("
+    new = f"    assert len(src) < 2 or not src_pad.any()\n{old}"
+    model, given = stranger("batch_first", old=old, new=new).build()
+    assert "generate.fails" in checkup(model, **given, parts="cache").codes
+
+
 def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():
     old = "    def forward(self, src, tgt):\n        memory, src_pad = self.encode(src)\n"
     new = "    def forward(self, src, tgt, memory_pad=None):\n        memory, src_pad = self.encode(src)\n"
