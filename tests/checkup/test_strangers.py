@@ -71,6 +71,15 @@ def test_a_writer_that_fails_for_texts_with_padding_alone_has_failed():
     assert "generate.fails" in checkup(model, **given, parts="cache").codes
 
 
+def test_scores_of_the_words_of_the_source_are_none_of_the_target():
+    net = stranger("time_first").build()[0].net
+    width = net.generator.in_features
+    net.src_embedding, net.generator = nn.Embedding(52, width), nn.Linear(width, 52)
+    report = checkup(net, **IDS, src_vocab_size=52, src_pad_id=0)
+    assert report.codes == ["shapes.not_vocab"]
+    assert "(7, 2, 52), is 52, and vocab_size is 40; so many words has the source" in report.findings[0].seen
+
+
 def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():
     old = "    def forward(self, src, tgt):\n        memory, src_pad = self.encode(src)\n"
     new = "    def forward(self, src, tgt, memory_pad=None):\n        memory, src_pad = self.encode(src)\n"
