@@ -102,12 +102,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what takes long, so that none is left alone with it: notebooks, and then the longest files.
+    """Workers begin with what takes long, so that none is left alone with it: notebooks, types, and the longest files.
 
     That is a rule of thumb which needs no table; `--no-loadscope-reorder` keeps the order.
     """
+
+    def place(item: pytest.Item) -> tuple[bool, bool, int]:
+        return item.path.suffix != ".ipynb", item.path.stem != "test_lint", -item.path.stat().st_size
+
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: (item.path.suffix != ".ipynb", -item.path.stat().st_size))
+        items.sort(key=place)
 
 
 class Roundings:
