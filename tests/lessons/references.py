@@ -8,6 +8,7 @@ heading gets other words, a comment behind it, `<!-- was: greedy -->`, leads the
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,11 @@ class Heading(NamedTuple):
 
 def headings(sources: Iterable[str]) -> list[Heading]:
     """The headings of Markdown cells, in order."""
+    return _headings(tuple(sources))
+
+
+@cache
+def _headings(sources: tuple[str, ...]) -> list[Heading]:  # those of a lesson are asked for by each link to it
     found = []
     for source in sources:
         for match in HEADING.finditer(FENCE.sub(_filler, source)):
