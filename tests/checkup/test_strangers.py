@@ -61,7 +61,7 @@ def test_one_cache_of_all_layers_is_seen_whichever_axis_the_keys_have():
     source = fault.source.replace("scores.float().softmax(-1)", "scores.float().mT.softmax(-2).mT")
     report = replace(fault, source=source).examined(parts="cache")
     assert source != fault.source and report.cause("generate.fails") == "generate.cache"
-    assert any("at 2 tokens there are 3 keys" in found.seen for found in report.findings), report
+    assert any("with 2 tokens there are 3 keys" in found.seen for found in report.findings), report
 
 
 def test_a_writer_that_fails_for_texts_with_padding_alone_has_failed():
@@ -77,7 +77,7 @@ def test_scores_of_the_words_of_the_source_are_none_of_the_target():
     net.src_embedding, net.generator = nn.Embedding(52, width), nn.Linear(width, 52)
     report = checkup(net, **IDS, src_vocab_size=52, src_pad_id=0)
     assert report.codes == ["shapes.not_vocab"]
-    assert "(7, 2, 52), is 52, and vocab_size is 40; so many words has the source" in report.findings[0].seen
+    assert "(7, 2, 52), is 52, and vocab_size is 40; the source has so many words" in report.findings[0].seen
 
 
 def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():

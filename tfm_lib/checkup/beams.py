@@ -61,7 +61,7 @@ def totals(subject: Subject, write: Write) -> Iterator[Found]:
             row = best(write(src)[0])
             if second in row and first not in row:
                 which = f"{first} {'and its end' if after is ends else 'and what followed'} had the best total by far"
-                higher = f", but of scores that are {LOUD:.0f} higher for all words after {second}" * (loud >= 0)
+                higher = f", although all scores after {second} were {LOUD:.0f} higher" * (loud >= 0)
                 yield "generate.beams", f"{which}{higher}, and it returns {row[:6]}."
                 return
 
@@ -152,11 +152,9 @@ def ends(subject: Subject, write: Write) -> Iterator[Found]:
     for row in [*free, first]:
         after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
         if any(token not in (subject.pad_id, subject.eos_id) for token in after):
-            revived = after[0] == subject.pad_id != subject.eos_id
-            yield (
-                f"generate.{'revived' if revived else 'after_end'}",
-                f"after eos_id {subject.eos_id} it goes on: {after}.",
-            )
+            padded = after[0] == subject.pad_id != subject.eos_id
+            code = "generate.revived" if padded else "generate.after_end"
+            yield code, f"after eos_id {subject.eos_id} it goes on: {after}."
             break
     soon = subject.eos_id in first[1:] and subject.eos_id not in free[0][1 : first.index(subject.eos_id, 1) + 1]
     if soon and rest != free[1:]:

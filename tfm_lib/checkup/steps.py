@@ -107,7 +107,7 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
     most = max(watch.lengths - once.lengths, default=0)
     tokens = len(taken) + bool(failed)
     more = most > tokens and all(step.read.shape[1] == 1 for step in taken)
-    return f"at {tokens} tokens there are {most} keys" if more else ""
+    return f"with {tokens} tokens there are {most} keys" if more else ""
 
 
 def _unused(subject: Subject, write: Write, src: Tensor) -> str:

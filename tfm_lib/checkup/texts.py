@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts, totals
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.measures import as_list, short
+from tfm_lib.checkup.measures import as_list, of_a_hook, short
 from tfm_lib.checkup.steps import WORDS, best, steps, watched
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import DropoutWatch, hooked
@@ -50,10 +50,10 @@ def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[
     try:
         yield from _company(subject, write, src, many)
     except Exception as error:
-        yield (
-            "generate.fails",
-            f"three texts of 5 tokens went through; alone, or with padding, it raised {short(error)}.",
-        )
+        if of_a_hook(error):
+            raise
+        seen = f"three texts of 5 tokens went through; alone, or with padding, it raised {short(error)}."
+        yield "generate.fails", seen
     if not single and subject.eos_id is not None:
         yield from ends(subject, write)
 
