@@ -150,6 +150,7 @@ def test_the_page_explains_every_finding_as_the_report_does():
     page = (Path(__file__).resolve().parents[2] / "docs/checkup.md").read_text(encoding="utf-8")
     rows = [f"| `{code}` | {a.severity} | {a.means} | {a.likely} |" for code, a in ADVICE.items()]
     assert page.replace(r"\_", "_").endswith("\n".join([*rows, ""]))
+    assert {row.count("|") for row in rows} == {5}, "a bar in a sentence would end its cell"
 
 
 @pytest.mark.parametrize("code", [code for code, advice in ADVICE.items() if re.search(CODE, advice.likely)])

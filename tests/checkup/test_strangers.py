@@ -77,7 +77,7 @@ def test_scores_of_the_words_of_the_source_are_none_of_the_target():
     net.src_embedding, net.generator = nn.Embedding(52, width), nn.Linear(width, 52)
     report = checkup(net, **IDS, src_vocab_size=52, src_pad_id=0)
     assert report.codes == ["shapes.not_vocab"]
-    assert "(7, 2, 52), is 52, and vocab_size is 40; the source has so many words" in report.findings[0].seen
+    assert "(7, 2, 52), is 52, and vocab_size is 40; the source's vocabulary has that size" in report.findings[0].seen
 
 
 def test_a_mask_that_may_be_given_is_not_mended_by_the_check_up():
@@ -173,6 +173,6 @@ def test_what_was_once_called_sick_is_healthy(name, part):
     assert report.healthy and report.tried == [part], report
 
 
-def test_89_faults_and_13_oddities_of_7_strangers_are_planted_in_text_that_occurs_once():
+def test_91_faults_and_13_oddities_of_7_strangers_are_planted_in_text_that_occurs_once():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) == 104 and len(SICK) == 91
     assert {fault.source.count(fault.old) for fault in FAULTS} == {1}

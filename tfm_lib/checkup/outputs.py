@@ -26,7 +26,7 @@ def first_look(subject: Subject, src_size_given: bool) -> tuple[list[Found], boo
         shape = subject.shape
         if len(shape) == 3 and 2 in shape[:2] and subject.vocab_size not in shape:
             seen = f"the last axis of its output, {shape}, is {shape[-1]}, and vocab_size is {subject.vocab_size}"
-            seen += "; the source has so many words." if shape[-1] == subject.src.size != subject.vocab_size else "."
+            seen += "; the source's vocabulary has that size." if shape[-1] == subject.src.size else "."
             return [("shapes.not_vocab", seen)], False
         if hint := list(_what_goes_through(subject)):
             return hint, False

@@ -112,12 +112,12 @@ def _more_keys(subject: Subject, write: Write, src: Tensor) -> str:
 
 def _unused(subject: Subject, write: Write, src: Tensor) -> str:
     """The weights that the forward pass uses and what writes does not: a norm, a layer, keys that are another's."""
+    if subject.module is None:
+        return ""
     with Uses() as forward:
         subject(subject.tgt.ids(TARGET), src if subject.two else None)
     with Uses() as writing, suppress(Exception):
         write(src)
-    if subject.module is None:
-        return ""
     weights = {name: x.untyped_storage().data_ptr() for name, x in subject.module.named_parameters()}
     left = [name for name, place in weights.items() if place in forward.places - writing.places]
     more = f" and {len(left) - 1} more" if left[1:] else ""
