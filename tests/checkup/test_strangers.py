@@ -30,6 +30,12 @@ def test_writing_is_followed_to_a_tied_head_that_is_no_module(name, head, table)
         assert (fault.code in checkup(model, **given, parts="cache").codes) == sick
 
 
+def test_padding_up_to_the_longest_text_of_a_batch_is_no_change_of_a_text():
+    """Where another text had ended, the longest one was a step shorter, and this one lost its padding."""
+    model, given = stranger("copying").build()
+    assert not checkup(model, **given, parts="cache").codes
+
+
 def test_beams_of_one_text_after_the_other_are_not_texts_of_a_batch():
     model, given = stranger("two_vocabularies").build()
     write = given.pop("generate")

@@ -54,8 +54,9 @@ def totals(subject: Subject, write: Write) -> Iterator[Found]:
         return
     first, second, third, *others = free
     ends = {first: [subject.eos_id], second: others} | dict.fromkeys(others, others)
-    ahead = {first: others[:2], second: [third], third: [third]} | {token: [third] for token in others[:2]}
-    alike = {first: [third], second: others[:1], third: [third], others[0]: others[:1]}
+    end, (fourth, fifth, *_) = [subject.eos_id], others  # texts of one length, so that no penalty decides
+    ahead = {first: [fourth, fifth], second: [others[2]], third: end} | {token: [third] for token in others[:3]}
+    alike = {first: [third], second: [fourth], third: end, fourth: end}
     for behind, after, loud in ((-0.1, ends, -1), (-6.0, ahead, -1), (-2.0, alike, second)):
         with suppress(Exception), torch.no_grad(), known(subject, first, second, after, behind, loud):
             row = best(write(src)[0])
@@ -140,32 +141,6 @@ def crops(subject: Subject, write: Write) -> Iterator[Found]:
     row = taken[0].read[0] if taken else text[0]
     if len(row) > 1 and row.equal(text[0, : len(row)]) and not row.equal(text[0, -len(row) :]):
         yield "generate.last_token", f"of a text of {length} tokens, it goes on from the first {len(row)}."
-
-
-def ends(subject: Subject, write: Write) -> Iterator[Found]:
-    """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
-    src = subject.src.ids(WORDS, 3, seed=6)
-    with watched(subject) as taken:
-        free = [best(row) for row in write(src)]
-    with watched(subject, (1 if subject.two else WORDS) + 2):
-        first, *rest = [best(row) for row in write(src)]
-    for row in [*free, first]:
-        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
-        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
-            padded = after[0] == subject.pad_id != subject.eos_id
-            code = "generate.revived" if padded else "generate.after_end"
-            yield code, f"after eos_id {subject.eos_id} it goes on: {after}."
-            break
-    soon = subject.eos_id in first[1:] and subject.eos_id not in free[0][1 : first.index(subject.eos_id, 1) + 1]
-    if soon and rest != free[1:]:
-        with watched(subject) as alone:
-            write(src[:1])
-        if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each
-            return
-        yield (
-            "generate.batch",
-            f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
-        )
 
 
 @contextmanager

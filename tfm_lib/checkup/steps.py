@@ -129,9 +129,10 @@ def decides(subject: Subject, read: Tensor, src: Tensor) -> bool:
     if subject.shifts:
         return True  # its scores are those of other places
     begin, words = read.shape[1], words_of(subject)
-    text = torch.cat([read, words[torch.arange(begin - 1, begin + 2) % TARGET].expand(len(read), -1)], 1)
+    chosen = words[torch.arange(begin - 1, begin - 1 + ENOUGH) % TARGET]
+    text = torch.cat([read, chosen.expand(len(read), -1)], 1)
     with watched(subject):
-        out = subject(text, src.expand(len(read), -1) if subject.two else None)[:, begin - 1 : begin + 2]
+        out = subject(text, src.expand(len(read), -1) if subject.two else None)[:, begin - 1 : -1]
     return bool((out.argmax(-1) == text[:, begin:]).all())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tfm_lib.checkup.beams import beginnings, crops, ends, kept, pasts, totals
+from tfm_lib.checkup.beams import beginnings, crops, kept, pasts, totals
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import as_list, of_a_hook, short
 from tfm_lib.checkup.steps import WORDS, best, steps, watched
@@ -55,7 +55,7 @@ def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[
         seen = f"three texts of 5 tokens went through; alone, or with padding, it raised {short(error)}."
         yield "generate.fails", seen
     if not single and subject.eos_id is not None:
-        yield from ends(subject, write)
+        yield from _ends(subject, write)
 
 
 def _stale(subject: Subject, write: Write) -> Iterator[Found]:
@@ -92,6 +92,32 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
         alone = [written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
             yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
+
+
+def _ends(subject: Subject, write: Write) -> Iterator[Found]:
+    """Write of three texts, and again with the best score for the first one's end: it ends, and no other one does."""
+    src = subject.src.ids(WORDS, 3, seed=6)
+    with watched(subject) as taken:
+        free = [best(row) for row in write(src)]
+    with watched(subject, (1 if subject.two else WORDS) + 2):
+        first, *rest = [best(row) for row in write(src)]
+    for row in [*free, first]:
+        after = row[row.index(subject.eos_id, 1) + 1 :] if subject.eos_id in row[1:] else []
+        if any(token not in (subject.pad_id, subject.eos_id) for token in after):
+            padded = after[0] == subject.pad_id != subject.eos_id
+            code = "generate.revived" if padded else "generate.after_end"
+            yield code, f"after eos_id {subject.eos_id} it goes on: {after}."
+            break
+    soon = subject.eos_id in first[1:] and subject.eos_id not in free[0][1 : first.index(subject.eos_id, 1) + 1]
+    if soon and [_cut(subject, row) for row in rest] != [_cut(subject, row) for row in free[1:]]:
+        with watched(subject) as alone:
+            write(src[:1])
+        if len(taken) > 2 * len(alone):  # it writes one after the other, and ends the first beams of each
+            return
+        yield (
+            "generate.batch",
+            f"when the first of three texts has ended, another one becomes {rest[0]}, not {free[1]}.",
+        )
 
 
 def _prompts(subject: Subject, write: Write) -> Iterator[Found]:
