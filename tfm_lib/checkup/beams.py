@@ -9,8 +9,8 @@ from torch import Tensor
 
 from tfm_lib.checkup.batches import LENGTHS
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import heard
 from tfm_lib.checkup.measures import spread
+from tfm_lib.checkup.steering import heard
 from tfm_lib.checkup.steps import ENOUGH, WORDS, Step, best, decides, same, watched, words_of
 from tfm_lib.checkup.subject import TARGET, Found, Subject
 

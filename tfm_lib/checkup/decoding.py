@@ -79,7 +79,7 @@ def generate(subject: Subject) -> Iterator[Found]:
     src = subject.src.ids(5, 3, seed=6)
     try:
         with subject.mode(training=True), DropoutWatch() as training:
-            written(write, src)
+            written(subject, write, src)
             changed = not all(part.training for part in subject.parts)
     except Exception as error:
         yield "generate.fails", f"for three texts of 5 tokens it raised {short(error)}."
@@ -92,7 +92,7 @@ def generate(subject: Subject) -> Iterator[Found]:
         yield "generate.single", "three texts at once failed, and each of them alone went through."
     try:
         with DropoutWatch() as watch:
-            many = written(write, src)
+            many = written(subject, write, src)
     except Exception as error:
         yield "generate.stale", f"three texts of 5 tokens went through, and raised {short(error)} the next time."
         return

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tfm_lib.checkup.conventions import arguments
 from tfm_lib.checkup.measures import as_list, scores, short
+from tfm_lib.checkup.steering import ending
 from tfm_lib.checkup.subject import Subject
 from tfm_lib.checkup.watch import LookUp, LookUps, called
 from tfm_lib.checkup.words import NotExaminable
@@ -164,7 +165,7 @@ def writer(subject: Subject) -> tuple[Write, bool]:
         lambda src: [row for text in src for row in _rows(generate(text), 1)],
     ]
     found, once = subject.writes, list[tuple[Write, bool]]()
-    with subject.mode(training=False), torch.no_grad():
+    with subject.mode(training=False), torch.no_grad(), ending(subject):
         for number, form in enumerate(forms):
             if not found and (number not in (1, 2) or subject.time_first):
                 with suppress(Exception):

@@ -106,8 +106,9 @@ def _pairs(subject: Subject, count: int) -> Pairs:
 def _prompt(subject: Subject) -> Tensor:
     """The tokens (P,) with which it begins to write: most models with one, some with a language and a task as well."""
     if subject.generate is not None and not subject.shifts:
+        write, _ = writer(subject)
         with watched(subject) as taken, suppress(Exception):
-            writer(subject)[0](subject.src.ids(4, seed=20))
+            write(subject.src.ids(4, seed=20))
         lengths = [step.read.shape[1] for step in taken[:2]]
         if len({*lengths}) > 1 and taken[0].read[0, 0] == subject.start_id:
             return taken[0].read[0]

@@ -32,7 +32,9 @@ def options(subject: Subject, src: Tensor) -> Iterator[Found]:
         return [name for name, value in defaults.items() if re.fullmatch(pattern, name) and value in values]
 
     for name in named(BEAMS, 1)[:1]:
-        yield from _with(subject, {name: 3}, lambda write, one: texts(subject, write, one, src, written(write, src)))
+        yield from _with(
+            subject, {name: 3}, lambda write, one: texts(subject, write, one, src, written(subject, write, src))
+        )
     draws = {name: on for pattern, (off, on) in DRAWS.items() for name in named(pattern, off)}
     if found := list(_with(subject, draws, lambda write, one: steps(subject, write)) if draws else []):
         yield from found
@@ -66,7 +68,7 @@ def _first(subject: Subject, write: Write) -> Iterator[Found]:
         return
     two, src = words[:2], text.expand(3, -1)
     with known(subject, two[0], two[1], {}), torch.no_grad():
-        rows = [best(row) for seed in range(DRAWN) for row in written(write, src, seed)]
+        rows = [best(row) for seed in range(DRAWN) for row in written(subject, write, src, seed)]
     first = {next((token for token in row if token in two), "another") for row in rows}
     if wrong := first - {two[0]} if not any(isinstance(token, str) for row in rows for token in row) else ():
         yield "generate.choice", f"{two[0]} was the most probable word, and {wrong.pop()} was drawn."

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfm_lib.checkup.given import Write
-from tfm_lib.checkup.listening import Uses, ends_of, heard
+from tfm_lib.checkup.listening import Uses
 from tfm_lib.checkup.measures import of_a_hook, short, spread
+from tfm_lib.checkup.steering import SURE, Lengths, ends_of, heard
 from tfm_lib.checkup.subject import SOURCE, TARGET, Found, Subject
 from tfm_lib.checkup.watch import AttentionWatch, LookUps
 
@@ -174,22 +175,21 @@ def watched(subject: Subject, end: int | None = None) -> Iterator[list[Step]]:
 
     So it goes on for a while, with words that tell from which place they were taken; at `end`, the first text stops.
     """
-    taken, length = list[Step](), 0
+    taken, lengths = list[Step](), Lengths()
 
     def put(read: Tensor, scores: Tensor) -> Tensor:
-        nonlocal length  # so far, with what a cache knows; another text may begin as the first one
-        length = read.shape[1] if read.shape[1] > 1 or not taken or read.equal(taken[0].read) else length + 1
+        length = lengths.after(read)
         taken.append(Step(read, scores[:, -1].clone()))
-        place = torch.arange(length - scores.shape[1], length)
+        chosen, place = lengths.chosen(scores), torch.arange(length - scores.shape[1], length)
         best = words_of(subject)[place % TARGET].repeat(len(read), 1)
         if subject.eos_id is not None:
-            best[:, place >= taken[0].read.shape[1] - 1 + ENOUGH] = subject.eos_id
+            best[:, chosen >= ENOUGH] = subject.eos_id
         if end is not None and subject.eos_id is not None:
             first = taken[0].scores  # by which the beams of the first text are known, wherever they lie
             alike = (first - first[0]).abs().amax(-1) <= 10 * subject.leak * spread(first)
             alike = alike if len(alike) == len(read) else torch.arange(len(read)) < len(read) // 3
             best[alike[:, None] & (place == end - 1)] = subject.eos_id
-        return scores + F.one_hot(best, subject.vocab_size).to(scores) * 1e4
+        return scores + F.one_hot(best, subject.vocab_size).to(scores) * SURE
 
     with heard(subject, put):
         yield taken

@@ -45,6 +45,7 @@ class Subject:
     changed_labels = False  # its loss has written into the labels that it was given
     remembers = False  # what a module keeps from one call is there in the next
     scale: Callable[[Tensor, int], Tensor] | None = None  # what makes its scores of logits, where they are none
+    ends: Any = None  # what reads its target and gives its scores, see `ends_of`
     means_probabilities = False  # its own loss takes their logarithm, and so does what reads its scores
 
     def __init__(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.beams import beginnings, crops, kept, pasts, totals
 from tfm_lib.checkup.given import Write
 from tfm_lib.checkup.measures import as_list, of_a_hook, short
+from tfm_lib.checkup.steering import ending
 from tfm_lib.checkup.steps import WORDS, best, steps, watched
 from tfm_lib.checkup.subject import Found, Subject
 from tfm_lib.checkup.watch import DropoutWatch, hooked
@@ -20,9 +21,9 @@ from tfm_lib.checkup.watch import DropoutWatch, hooked
 def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """What is written: the same the next time, by the scores of the forward pass, and in any company."""
     yield from crops(subject, write)
-    if many != written(write, src, seed=1):
+    if many != written(subject, write, src, seed=1):
         with DropoutWatch() as watch:
-            again = written(write, src)
+            again = written(subject, write, src)
         if again != many and not watch.generator:
             yield (
                 "generate.stale",
@@ -60,19 +61,19 @@ def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[
 
 def _stale(subject: Subject, write: Write) -> Iterator[Found]:
     """What happens to a text that is written after others, if it is not what is written of it alone."""
-    text = subject.src.ids(4, 1, seed=7)
+    text, others = subject.src.ids(4, 1, seed=7), subject.src.ids(5, 3, seed=6)
     same = False
     try:
-        same = written(write, subject.src.ids(5, 3, seed=6)) == written(write, subject.src.ids(5, 3, seed=16))
-        alone = written(write, text)
+        same = written(subject, write, others) == written(subject, write, subject.src.ids(5, 3, seed=16))
+        alone = written(subject, write, text)
     except Exception as error:
         seen = f"{'three others got the same, ' * same}and the next ones raised {short(error)}"
         yield "generate.stale" if same else "generate.fails", f"three texts of 5 tokens went through, {seen}."
         return
     try:
         with subject.remembering():
-            written(write, subject.src.ids(5, 3, seed=6))
-            seen = "is another than alone" * (written(write, text) != alone)
+            written(subject, write, others)
+            seen = "is another than alone" * (written(subject, write, text) != alone)
     except Exception as error:
         seen = f"raised {short(error)}"
     if seen:
@@ -81,15 +82,15 @@ def _stale(subject: Subject, write: Write) -> Iterator[Found]:
 
 def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """Each text alone, beside what was written in a batch of equal lengths, and of different ones."""
-    alone = [written(write, src[i : i + 1])[0] for i in range(len(src))]
+    alone = [written(subject, write, src[i : i + 1])[0] for i in range(len(src))]
     if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, many, strict=True)):
         yield "generate.batch", "a text gets another summary alone than in a batch of three."
     elif not subject.two and subject.src.pad_id is not None:
         yield from _prompts(subject, write)
     elif subject.src.pad_id is not None and not subject.quick:
         lengths = (5, 2, 3)
-        mixed = written(write, subject.src.mixed(lengths, seed=6))
-        alone = [written(write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
+        mixed = written(subject, write, subject.src.mixed(lengths, seed=6))
+        alone = [written(subject, write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
             yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
 
@@ -155,7 +156,7 @@ def _goes_on(subject: Subject, write: Write, prompts: Tensor) -> list[Continued]
         write(prompts)
     seen = taken[0].scores[:, None].split(1) if taken else ()
     seen = seen if len(seen) == len(prompts) else [None] * len(prompts)
-    return [Continued(_bare(subject, row), s) for row, s in zip(written(write, prompts), seen, strict=True)]
+    return [Continued(_bare(subject, row), s) for row, s in zip(written(subject, write, prompts), seen, strict=True)]
 
 
 def _told_lengths(subject: Subject, write: Write, prompts: Tensor) -> bool:
@@ -178,12 +179,13 @@ def _bare(subject: Subject, row: Any) -> list[Any]:
     return [word for word in best(as_list(row)) if word != subject.pad_id]
 
 
-def written(write: Write, src: Tensor, seed: int = 0) -> list[Any]:
+def written(subject: Subject, write: Write, src: Tensor, seed: int = 0) -> list[Any]:
     """What it writes for these texts (B, S), with this seed of every generator of random numbers."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-    return write(src)
+    with ending(subject):
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        return write(src)
 
 
 def _cut(subject: Subject, row: list[Any]) -> list[Any]:
