@@ -30,6 +30,11 @@ def test_writing_is_followed_to_a_tied_head_that_is_no_module(name, head, table)
         assert (fault.code in checkup(model, **given, parts="cache").codes) == sick
 
 
+def test_what_keeps_each_probability_from_zero_adds_up_in_a_large_vocabulary():
+    model, given = stranger("copying", old="VOCAB, PAD, SOS = 40", new="VOCAB, PAD, SOS = 20_000").build()
+    assert not checkup(model, **given | {"vocab_size": 20_000}, parts="loss").codes
+
+
 def test_padding_up_to_the_longest_text_of_a_batch_is_no_change_of_a_text():
     """Where another text had ended, the longest one was a step shorter, and this one lost its padding."""
     model, given = stranger("copying").build()

@@ -109,7 +109,8 @@ def values(subject: Subject) -> Iterator[Found]:
 
 def _sums_to_1(out: Tensor, axis: int) -> bool:
     sums = out.sum(axis)
-    return out.shape[axis] > 1 and bool((out >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
+    most = max(1e-3, 1e-6 * out.shape[axis])  # what keeps each from zero, as in log(p + 1e-7), adds up
+    return out.shape[axis] > 1 and bool((out >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=most)
 
 
 def _scale(out: Tensor) -> Iterator[Found]:
