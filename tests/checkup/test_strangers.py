@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.checkup.strangers import FAULTS, IDS, STYLES, TWO, stranger
 from tfm_lib.checkup import checkup
+from tfm_lib.checkup.steering import LONGEST
 
 SICK = [fault for fault in FAULTS if fault.code]
 HEALTHY = [*map(stranger, STYLES), *(oddity for oddity in FAULTS if not oddity.code)]
@@ -33,6 +34,19 @@ def test_writing_is_followed_to_a_tied_head_that_is_no_module(name, head, table)
 def test_what_keeps_each_probability_from_zero_adds_up_in_a_large_vocabulary():
     model, given = stranger("copying", old="VOCAB, PAD, SOS = 40", new="VOCAB, PAD, SOS = 20_000").build()
     assert not checkup(model, **given | {"vocab_size": 20_000}, parts="loss").codes
+
+
+def test_nobody_waits_for_texts_that_are_written_to_their_limit():
+    model, given = stranger("batch_first").build()
+    write, lengths = given.pop("generate"), list[int]()
+
+    def generate(src):
+        out = write(src)
+        lengths.append(out.shape[1])
+        return out
+
+    checkup(model, **given, generate=generate, parts="cache")
+    assert max(lengths) == 24 and sum(n > LONGEST + 1 for n in lengths) <= 1, lengths
 
 
 def test_padding_up_to_the_longest_text_of_a_batch_is_no_change_of_a_text():

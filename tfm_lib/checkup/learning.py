@@ -28,10 +28,11 @@ class Effort(NamedTuple):
     steps: int
     first: int
     rates: tuple[float, ...]  # what is too fast for one model is too slow for another
+    growth: float = 0.0  # of the rate at each step, as a share of the first one, up to six times that
 
 
 SMALL = Effort(10, 150, 40, (3e-3, 1e-3, 1e-2, 3e-4))
-LARGE = Effort(4, 60, 20, (1e-4, 3e-4, 1e-3))  # from 10 million parameters on, where a step takes a second
+LARGE = Effort(4, 60, 20, (1e-4, 3e-5, 1e-3), 0.25)  # from 10 million parameters on, where a step takes a second
 
 
 class Pairs(NamedTuple):
@@ -123,6 +124,7 @@ def _trained(
     labels, asked = (x.to(subject.device) for x in (pairs.tgt[:, 1:], pairs.asked))
     weights = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1 + effort.growth * step, 6))
     # What is to be written must be sure, too: a search weighs every text that is left.
     sure = 0.3 * math.log(subject.vocab_size) if subject.generate is None else 0.05
     costs, half, right, left = list[float](), effort.first // 2, 0.0, subject.left()
@@ -143,6 +145,7 @@ def _trained(
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
+        schedule.step()
     return right, costs[0], costs[-1]
 
 

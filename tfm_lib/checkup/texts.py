@@ -36,7 +36,7 @@ def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[
     beams = len(many[0]) if many[0] and isinstance(many[0][0], list) else 1
     if beams > 1 and all(len({str(beam) for beam in row}) == 1 for row in many):
         yield "generate.copies", f"all {beams} candidates of each of three texts are equal."
-    if stale := list(_stale(subject, write)):
+    if stale := list(_stale(subject, write, src, many)):
         yield from stale
         return
     found = list(steps(subject, write))
@@ -59,12 +59,11 @@ def texts(subject: Subject, write: Write, single: bool, src: Tensor, many: list[
         yield from _ends(subject, write)
 
 
-def _stale(subject: Subject, write: Write) -> Iterator[Found]:
+def _stale(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> Iterator[Found]:
     """What happens to a text that is written after others, if it is not what is written of it alone."""
-    text, others = subject.src.ids(4, 1, seed=7), subject.src.ids(5, 3, seed=6)
-    same = False
+    text, same = subject.src.ids(4, 1, seed=7), False
     try:
-        same = written(subject, write, others) == written(subject, write, subject.src.ids(5, 3, seed=16))
+        same = many == written(subject, write, subject.src.ids(5, 3, seed=16))
         alone = written(subject, write, text)
     except Exception as error:
         seen = f"{'three others got the same, ' * same}and the next ones raised {short(error)}"
@@ -72,7 +71,7 @@ def _stale(subject: Subject, write: Write) -> Iterator[Found]:
         return
     try:
         with subject.remembering():
-            written(subject, write, others)
+            written(subject, write, src)
             seen = "is another than alone" * (written(subject, write, text) != alone)
     except Exception as error:
         seen = f"raised {short(error)}"
@@ -90,7 +89,7 @@ def _company(subject: Subject, write: Write, src: Tensor, many: list[Any]) -> It
     elif subject.src.pad_id is not None and not subject.quick:
         lengths = (5, 2, 3)
         mixed = written(subject, write, subject.src.mixed(lengths, seed=6))
-        alone = [written(subject, write, src[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
+        alone[1:] = [written(subject, write, src[i : i + 1, : lengths[i]])[0] for i in (1, 2)]
         if any(_cut(subject, a) != _cut(subject, b) for a, b in zip(alone, mixed, strict=True)):
             yield "generate.padding", "a text gets another summary alone than beside longer ones, with padding."
 
