@@ -9,7 +9,6 @@ from torch import nn
 
 from tests.checkup.strangers import FAULTS, IDS, STYLES, TWO, stranger
 from tfm_lib.checkup import checkup
-from tfm_lib.checkup.steering import LONGEST
 
 SICK = [fault for fault in FAULTS if fault.code]
 HEALTHY = [*map(stranger, STYLES), *(oddity for oddity in FAULTS if not oddity.code)]
@@ -46,7 +45,7 @@ def test_nobody_waits_for_texts_that_are_written_to_their_limit():
         return out
 
     checkup(model, **given, generate=generate, parts="cache")
-    assert max(lengths) == 24 and sum(n > LONGEST + 1 for n in lengths) <= 1, lengths
+    assert max(lengths) == 24 and sum(n > 13 for n in lengths) <= 1, lengths
 
 
 def test_padding_up_to_the_longest_text_of_a_batch_is_no_change_of_a_text():
