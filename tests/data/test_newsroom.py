@@ -206,6 +206,10 @@ def test_one_wrong_slot_is_seen_in_every_event() -> None:
         assert read_slots(summary, story.event) == story.slots | {slot: "elsewhere"}
 
 
+def test_of_the_phrasings_a_story_has_the_first_one_if_none_is_named() -> None:
+    assert compose(**FIRE) == compose(**FIRE, phrasing=0) != compose(**FIRE, phrasing=1)
+
+
 def test_what_a_caller_does_to_a_newsroom_spoils_no_later_one() -> None:
     first = make_newsroom(seed=5, train=9, dev=2, test=2)
     first.train[0].slots["who"] = "nobody"

@@ -89,8 +89,9 @@ def whole_run(tmp_path_factory) -> Iterator[Run]:
 
 @pytest.fixture
 def run(whole_run) -> Run:
-    """That run before it begins."""
-    whole_run.file.unlink(missing_ok=True)
+    """That run before it begins, without what was left by processes that another test has killed."""
+    for file in (whole_run.file, *whole_run.parts()):
+        file.unlink(missing_ok=True)
     return whole_run
 
 

@@ -16,6 +16,7 @@ from tfm_lib.data.pairs import Pair
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.learning import training
 from tfm_lib.learning.checkpoints import History, State, load_checkpoint, save_checkpoint
+from tfm_lib.learning.progress import Progress
 from tfm_lib.learning.recipes import Recipe, linear_rate, paper_rate
 from tfm_lib.learning.training import find_device, make_optimizer, sequence_loss, set_seed, train, train_step
 from tfm_lib.model import Transformer, TransformerConfig
@@ -150,6 +151,16 @@ def test_training_lowers_the_loss_and_records_and_shows_it(tmp_path, capsys):
     assert re.search(r"40/40 steps, loss \d\.\d{3}, [\d,]+ tokens/s, 00:00 left", shown)
     history.save(tmp_path / "history.json")
     assert History.load(tmp_path / "history.json") == history
+
+
+def test_the_bar_of_a_run_is_drawn_a_few_times_a_second_and_not_at_every_step(monkeypatch):
+    bar, drawn = Progress(1000, 0, shown=True, now=0.0), []
+    monkeypatch.setattr(bar, "refresh", lambda *_, **__: drawn.append(1))
+    monkeypatch.setattr(bar, "mininterval", 60.0)
+    for step in range(100):
+        bar.add(1.0, 10, float(step))
+    bar.close()
+    assert not drawn
 
 
 @pytest.mark.parametrize("fall", ["paper", "linear"])

@@ -32,7 +32,8 @@ TESTS = {
     "model": "model/test_model writing/test_decoding pretrained/test_generate model/test_variants",
     "writing/copying": "writing/test_copying",
     "writing/next_token": "writing/test_next_token writing/test_decoding",
-    "writing/decoding": "writing/test_decoding writing/test_beam_search model/test_variants writing/test_copying",
+    "writing/decoding": "writing/test_decoding writing/test_beam_search model/test_variants writing/test_copying"
+    " writing/test_scoring",
     "writing/beam": "writing/test_beam_search pretrained/test_generate",
     "data/vocabulary": "data/test_batches writing/test_copying learning/test_training",
     "data/batches": "data/test_batches writing/test_copying learning/test_training",

@@ -1,6 +1,7 @@
 """A model that copies: its probabilities against a loop, its limits, every way to write with it, and its slots."""
 
 import copy
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -167,6 +168,8 @@ def test_the_keys_of_a_source_are_computed_once():
     greedy(model, src, 8)
     beam_search(model, src, 8)
     assert len(calls) == 2
+    with pytest.raises(FrozenInstanceError):  # or a search that shares it with another would change it
+        model.encode(src).keys = None
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3, "length_penalty": 0.0}, {"early_stopping": True}])
