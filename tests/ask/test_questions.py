@@ -173,6 +173,7 @@ def test_a_question_is_found_without_its_tag_and_in_no_code(tmp_path):
 
 def test_markdown_becomes_html_with_the_math_that_mathjax_reads():
     assert to_html("Is $a < b_1*c*d$ in `x$y`?") == r"<p>Is \(a &lt; b_1*c*d\) in <code>x$y</code>?</p>"
+    assert to_html("So\n\n$$a^2$$\n\nand") == to_html("So\n\n$$\na^2\n$$\n\nand")
     html = to_html("*Yes*:\n\n$$\na^2\n$$\n\n- one\n- two")
     assert "<p><em>Yes</em>:</p>" in html and r"<p>\[a^2\]</p>" in html and "<li>one</li>" in html
 

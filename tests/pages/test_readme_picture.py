@@ -107,6 +107,7 @@ def test_the_animation_is_short_small_and_begins_and_rests_at_its_end():
     assert len(data) < 400_000
 
 
+@pytest.mark.skipif(bool(why_not_compared()), reason="pixels are compared in the locked environment only")
 def test_few_colors_keep_thin_lines_and_white_paper():
     """Chosen by how often a color occurs, they once turned the violet lines gray, and the paper not quite white."""
     shown = frames(pictures.ANIMATION.read_bytes())[-1]

@@ -93,7 +93,7 @@ def lines(paths: list[Path]) -> int:
 def test_the_model_takes_an_evening_to_read_and_the_package_stays_small():
     """At 350 lines an hour, the pace of careful reading."""
     assert lines([PACKAGE / f"{name}.py" for name in ROOMS["model"]]) <= 850
-    assert lines(READ) <= 17_640
+    assert lines(READ) <= 17_642
     assert lines([*(PACKAGE.parent / "tests").rglob("*.py")]) <= 25_433
     assert lines([PACKAGE.parent / "Makefile"]) <= 110
 

@@ -21,6 +21,7 @@ WANTED = (
     "the answer, an empty line, </details>"
 )
 SECOND_READING = "## Second reading"  # the heading behind which the questions are those of the second reading
+DISPLAYED = re.compile(r"^\$\$([^$\n]+)\$\$[ \t]*$", re.MULTILINE)
 ITEM = re.compile(r"- ([A-Z]): ([^\n]+)")
 # The answer where there are choices: the letter of the right one, paragraphs, and an item for each wrong one.
 ANSWER = re.compile(r"\*\*([A-Z])\.\*\* (.+?)\n\n((?:- [A-Z]: [^\n]+\n?)+)", re.DOTALL)
@@ -119,7 +120,8 @@ def for_mathjax(tex: str, displayed: bool) -> str:
 
 def to_html(markdown: str, formula: Formula = for_mathjax) -> str:
     """Markdown as HTML, with each formula as that function writes it."""
-    return str(_renderer(formula)(markdown)).strip()
+    # Before mistune 3.2.1, which Colab does not have, a displayed formula needed lines of its own for its dollars.
+    return str(_renderer(formula)(DISPLAYED.sub(r"$$\n\1\n$$", markdown))).strip()
 
 
 def _read_question(lesson: str, kind: str, source: str) -> Question:
