@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.checkup import sick_models
 from tests.checkup.strangers import FAULTS, IDS, STYLES, TWO, stranger
 from tfm_lib.checkup import checkup
 
@@ -28,6 +29,13 @@ def test_writing_is_followed_to_a_tied_head_that_is_no_module(name, head, table)
         delattr(model, head)
         setattr(model, head, lambda x, model=model: torch.einsum("...d,vd->...v", x, getattr(model, table).weight))
         assert (fault.code in checkup(model, **given, parts="cache").codes) == sick
+
+
+def test_a_word_that_is_copied_in_the_place_of_a_likely_one_is_not_lost(monkeypatch):
+    """With these weights, a pointer is surer of a word of the source, and only from the fifth place on."""
+    monkeypatch.setattr(sick_models, "SEED", 5)
+    model, given = stranger("copying").build()
+    assert not checkup(model, **given, parts="cache").codes
 
 
 def test_what_keeps_each_probability_from_zero_adds_up_in_a_large_vocabulary():

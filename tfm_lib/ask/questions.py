@@ -120,7 +120,7 @@ def for_mathjax(tex: str, displayed: bool) -> str:
 
 def to_html(markdown: str, formula: Formula = for_mathjax) -> str:
     """Markdown as HTML, with each formula as that function writes it."""
-    # Before mistune 3.2.1, which Colab does not have, a displayed formula needed lines of its own for its dollars.
+    # Colab's mistune, 3.2.0, displays a formula only if its dollars have lines of their own.
     return str(_renderer(formula)(DISPLAYED.sub(r"$$\n\1\n$$", markdown))).strip()
 
 

@@ -61,9 +61,9 @@ class Lengths:
         self.now = 0
 
     def after(self, read: Tensor) -> int:
-        """The length with these tokens (R, t); another text may begin as the first one did."""
+        """The length with these tokens (R, t); other texts, and another number of them, may begin as the first did."""
         self.first = read if self.first is None else self.first
-        begins = read.shape[1] > 1 or read.equal(self.first)
+        begins = read.shape[1] > 1 or bool((read == self.first[0]).all())
         self.now = read.shape[1] if begins else self.now + 1
         return self.now
 
