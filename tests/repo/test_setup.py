@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 import tomllib
+from collections import Counter
 
 import pytest
 import yaml
@@ -45,6 +46,11 @@ def direct_requirements() -> dict[str, Requirement]:
 
 
 LOCKED = {block: Requirement(block.split(" \\")[0]) for block in re.split(r"\n(?=\S)", LOCK.strip())}
+
+
+def test_the_lock_has_one_version_for_every_python():
+    """From Python 3.12 on, it had newer packages, in which lesson 11 found other docstrings."""
+    assert [name for name, count in Counter(r.name for r in LOCKED.values()).items() if count > 1] == []
 
 
 def test_the_lock_names_no_index_and_hashes_everything():

@@ -125,9 +125,11 @@ def test_a_cell_shows_our_bundle_even_where_ipython_draws_other_figures(cell, mo
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.core.pylabtools import select_figure_formats
     from IPython.utils.capture import capture_output
+    from traitlets.config import Config
 
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
-    shell = InteractiveShell()  # not the singleton: nothing stays registered
+    # Not the singleton, so that nothing stays registered, and without a history, which would be a file left open.
+    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     InteractiveShell._instance = shell
     try:
         select_figure_formats(shell, {"svg"})  # as once pyplot was used

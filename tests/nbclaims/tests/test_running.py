@@ -56,7 +56,7 @@ def faulty():
     book.cells[4].source = "heights[0] / 1"
     lacking = code("print('no axe here')", "needs-axe"), markdown(MEAN.replace("4", "6"), "needs-axe")
     lacking[0].update(outputs=printed("6.0\n"), execution_count=4)
-    return notebook(*book.cells, *lacking, code("heights = ["), markdown(MEAN), code("print(heights)"))
+    return notebook(*book.cells, *lacking, code("heights = )"), markdown(MEAN), code("print(heights)"))
 
 
 def test_each_fault_is_named_but_not_what_is_lacking_and_nothing_piles_up_behind_a_broken_cell(run):
