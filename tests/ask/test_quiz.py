@@ -311,6 +311,7 @@ def test_a_saved_lesson_keeps_its_static_forms_and_no_view(tmp_path, lessons):
     book.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
     manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook="tfm_lib.show.live.store_static_forms")
     manager.save({"type": "notebook", "format": "json", "content": book}, "lesson.ipynb")
+    manager.notary.store.close()
     saved = cells.read(tmp_path / "lesson.ipynb")
     assert set(saved.cells[0].outputs[0].data) == {"text/plain", ON_PAGES} and saved.cells[1].outputs[0].text == "1"
     store_static_forms({"type": "file", "content": "text"})
