@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -32,9 +33,9 @@ def make(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.Co
     )
 
 
-def script(path: Path, text: str, shell: str = "/bin/sh") -> None:
+def script(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!{shell}\n{text}\n")
+    path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
 
 
@@ -54,7 +55,9 @@ def called(tmp_path_factory) -> Callable[..., list[list]]:
     folder = tmp_path_factory.mktemp("clone")
     for name in FILES:
         shutil.copy(ROOT / name, folder)
-    script(folder / "tfm-course/bin/python", RECORDS, sys.executable)
+    (folder / "records.py").write_text(RECORDS)
+    # By way of a shell: the first line of a script can name no interpreter in a folder with a blank in its name.
+    script(folder / "tfm-course/bin/python", shlex.join(["exec", sys.executable, f"{folder}/records.py"]) + ' "$@"')
     for name in ("uv", "tfm-course/.tfm-installed"):
         (folder / name).touch()
 
