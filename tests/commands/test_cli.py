@@ -18,10 +18,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.times import HUNG
+from tfm_lib.ask import checks
 from tfm_lib.commands import cli, course
 from tfm_lib.commands.cli import TFM, given_to_make, main, parameters, run
 from tfm_lib.errors import BY_MAKE, CourseError
 from tfm_lib.lessons import COURSE
+
+EXERCISES = sum(len(checks.exercises(topic)) for topic in checks.TOPICS)
 
 
 @pytest.mark.parametrize("by_make", [False, True])
@@ -97,7 +100,7 @@ except ValueError as error:
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     for line in (
         "01 attention: 0 of 8, ",
-        "The lessons without their 136 solutions are in student_lessons",
+        f"The lessons without their {EXERCISES} solutions are in student_lessons",
         "my_lessons/00_start_here.ipynb is fresh",
         "cards from 19 lessons are in flashcards.apkg",
         "[]\n[]\nthis is for a clone of the course",
@@ -110,6 +113,8 @@ except ValueError as error:
 
 # --- what make hands over
 
+WHOSE = [(command, name) for command in TFM.commands for name in parameters(command)]
+
 
 def by_make(command: str, **options: str) -> list[str]:
     """What a command gets of these options of make."""
@@ -117,6 +122,17 @@ def by_make(command: str, **options: str) -> list[str]:
         for name, value in {**options, BY_MAKE: " ".join(options)}.items():
             patch.setenv(name, value)
         return given_to_make(command)
+
+
+@pytest.mark.parametrize(("command", "name"), WHOSE, ids=map("-".join, WHOSE))
+def test_each_option_reaches_its_command(command, name):
+    """None is forgotten: an option that is left out would be obeyed by nobody, and nobody would say so."""
+    parameter = parameters(command)[name]
+    if parameter.param_type_name == "argument":
+        arrives = ["--", "1"]
+    else:
+        arrives = [f"--{name}" if parameter.is_flag else f"--{name}=1"]
+    assert by_make(command, **{name.upper(): "1"}) == arrives
 
 
 @settings(max_examples=40, deadline=None)
@@ -174,7 +190,7 @@ def test_what_a_command_starts_is_not_given_its_options_again(program, tmp_path,
     monkeypatch.setenv(BY_MAKE, "DIR")
     monkeypatch.setenv("DIR", str(tmp_path))
     program("progress")
-    assert "136 open" in capsys.readouterr().out
+    assert f"{EXERCISES} open" in capsys.readouterr().out
     assert sys.argv == ["tfm", "progress", f"--dir={tmp_path}"] and os.environ[BY_MAKE] == ""
     assert given_to_make("train") == given_to_make("--help") == []
 

@@ -377,9 +377,9 @@ def test_a_run_is_called_by_its_data_and_never_shares_a_folder_with_other_pairs(
 
 def test_a_file_may_call_its_fields_otherwise(capsys):
     rows = [f"mail {n},on day {n} the shop sold {n} lamps,{n} Lamps sold" for n in range(20)]
-    Path("mail.csv").write_text("\n".join(["id,body,subject", *rows]))
-    run("--data", "mail.csv", "--steps", "1", "--fields", "body, subject")
-    Path("more.jsonl").write_text("".join(json.dumps({"body": f"the shop sold {n}"}) + "\n" for n in range(9)))
+    Path("mail.csv").write_text("\n".join(["id,text,headline", *rows]))
+    run("--data", "mail.csv", "--steps", "1", "--fields", "text, headline")
+    Path("more.jsonl").write_text("".join(json.dumps({"text": f"the shop sold {n}"}) + "\n" for n in range(9)))
     cli.run("write", "--file", "more.jsonl")
     shown = r"article    on day \d+ the shop sold \d+ lamps\nreference  \d+ Lamps sold"
     assert re.search(shown, capsys.readouterr().out)

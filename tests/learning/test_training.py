@@ -89,6 +89,7 @@ def test_steps_count_from_one():
         ({"steps": 9, "risk_steps": 2.5}, "risk_steps must be a whole number, got 2.5"),
         ({"steps": 8, "risk_steps": 9}, r"risk_steps must lie in 0\.\.8, steps, got 9"),
         ({"steps": 9, "max_tokens": 1e3}, "max_tokens must be a whole number, got 1000.0"),
+        ({"steps": 9, "seed": 1.5}, "seed must be a whole number, got 1.5"),
     ],
 )
 def test_a_recipe_refuses_what_cannot_be(options, message):

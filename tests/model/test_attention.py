@@ -16,7 +16,7 @@ from tests.model.references import copy_attention, randomize
 from tfm_lib.attention import MultiHeadAttention, attention, attention_weights
 from tfm_lib.masks import causal_mask
 from tfm_lib.model import Transformer, TransformerConfig
-from tfm_lib.writing.decoding import KeyValueCache
+from tfm_lib.writing.cache import KeyValueCache
 from tfm_lib.writing.tracing import record_attention
 
 NAN = float("nan")

@@ -15,7 +15,8 @@ from tfm_lib.layers import EncoderLayer
 from tfm_lib.masks import padding_mask
 from tfm_lib.model import Transformer
 from tfm_lib.writing.beam import search
-from tfm_lib.writing.decoding import DecoderCache, KeyValueCache, Writer, after_the_end, write
+from tfm_lib.writing.cache import DecoderCache, KeyValueCache
+from tfm_lib.writing.decoding import Writer, after_the_end, write
 
 
 def turn(x, at):

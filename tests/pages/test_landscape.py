@@ -16,7 +16,7 @@ from tests.pages import links
 from tests.pages.browser.test_cache import flops
 from tfm_lib.attention import MultiHeadAttention
 from tfm_lib.layers import DecoderLayer, EncoderLayer
-from tfm_lib.writing.decoding import KeyValueCache
+from tfm_lib.writing.cache import KeyValueCache
 
 FLAT = links.flat("docs/landscape.md")
 WAYS, MODELS, *_ = TABLES = [links.table("docs/landscape.md", f"{section} ") for section in (1, 2, 3, 4)]

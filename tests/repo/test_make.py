@@ -88,6 +88,12 @@ def test_options_arrive_as_they_are_typed(called):
     assert words == ["-m", "tfm_lib", "write"] and options == typed
 
 
+def test_no_option_of_a_command_is_left_out(called):
+    names = {name.upper(): "1" for target in TARGETS for name in parameters(target)}
+    given = called(*TARGETS, *(f"{name}={value}" for name, value in names.items()))
+    assert [options for _, options, _ in given] == [names] * len(TARGETS)
+
+
 def test_options_are_those_of_the_command_line_and_go_to_the_goals_alone(called):
     given = called("test-browser", "ARGS=-k x", "SEED=", "UV_DEFAULT_INDEX=mirror", DATA="everywhere", RESUME="1")
     assert [(words[2], options) for words, options, _ in given] == [("site", {}), ("test-browser", {"ARGS": "-k x"})]

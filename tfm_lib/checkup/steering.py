@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tfm_lib.checkup.listening import Products
 from tfm_lib.checkup.subject import TARGET, Subject
 from tfm_lib.checkup.watch import LookUp, LookUps, called, hooked
+from tfm_lib.data.batches import shifted
 
 SURE = 1e4  # added to a score, it decides
 LONGEST = 12  # words that are written of a text which need not be longer
@@ -116,7 +117,7 @@ def ends_of(subject: Subject) -> Ends:
 
 def _looked_up(subject: Subject) -> Ends:
     tgt = subject.tgt.ids(TARGET)
-    shifted = torch.cat([torch.full_like(tgt[:, :1], subject.start_id or 0), tgt[:, :-1]], 1)
+    read = shifted(tgt, subject.start_id or 0)
     heads = list[set[int]]()
 
     def on_product(output: Any, args: Any) -> None:
@@ -128,7 +129,7 @@ def _looked_up(subject: Subject) -> Ends:
 
     with called() as calls, LookUps() as looks, Products(on_product):
         subject(tgt)
-    found = [look for look in looks.found if look.reads(tgt, shifted)]
+    found = [look for look in looks.found if look.reads(tgt, read)]
     ends = [part for part, _, out in calls if isinstance(out, Tensor) and out.shape[-1:] == (subject.vocab_size,)]
     wide = [part for part in ends if [*part.parameters()] and not [*part.children()]]
     turned = any(look.ids.shape == (TARGET, 1) for look in found)

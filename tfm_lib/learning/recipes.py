@@ -47,7 +47,7 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.fall not in ("paper", "linear"):
             raise CourseError(f"fall must be 'paper' or 'linear', got {self.fall!r}")
-        for name in ("steps", "warmup_steps", "max_tokens", "risk_steps"):
+        for name in ("steps", "warmup_steps", "max_tokens", "risk_steps", "seed"):
             if not isinstance(getattr(self, name), int):
                 raise CourseError(f"{name} must be a whole number, got {getattr(self, name)!r}; round it")
         for name in ("steps", "peak_rate", "warmup_steps", "max_tokens"):

@@ -13,6 +13,8 @@ from tfm_lib.learning.checkpoints import History
 class Team(Protocol):
     """Who trains: `learning.training` alone, or `learning.workers` together."""
 
+    takes_risk: bool  # whether it can minimize risk
+
     def find_device(self, name: str | None = None) -> torch.device: ...
     def is_first(self) -> bool: ...  # who says, saves and scores something
     def joined(self, device: torch.device) -> AbstractContextManager[None]: ...

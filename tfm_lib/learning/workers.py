@@ -22,6 +22,8 @@ from tfm_lib.learning.checkpoints import History, State
 from tfm_lib.learning.launching import STOPS
 from tfm_lib.learning.recipes import Recipe
 
+takes_risk = False  # a step of risk samples texts, each worker its own, and nothing adds them up
+
 
 def is_first() -> bool:
     """Whether this process is the one that saves, shows and scores: worker 0, or one that works alone."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from tfm_lib.data.batches import shifted
 from tfm_lib.data.pictures import COLORS, SHAPES, SIDE, SIZES, UNSEEN, Shape, draw
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.pretrained.pictures import PATCH, SHIPPED, Pictured, describe, pictures_model
@@ -64,8 +65,7 @@ def _described(model: Pictured, vocabulary: Vocabulary, pixels: torch.Tensor) ->
     """The same of the text model and the word that is chosen."""
     memory = model.eye(pixels[None])
     ids = describe(model.describer, memory, vocabulary.start_id)  # (1, 4)
-    start = torch.tensor([[vocabulary.start_id]])
-    likely = model.describer(torch.cat([start, ids[:, :-1]], 1), memory)[0, WORD].softmax(-1).topk(len(SHAPES))
+    likely = model.describer(shifted(ids, vocabulary.start_id), memory)[0, WORD].softmax(-1).topk(len(SHAPES))
     words = [vocabulary.decode([token]) or "the end" for token in likely.indices.tolist()]
     says = ["picture, described", "1.00", vocabulary.decode(ids[0].tolist()), vocabulary.decode([int(ids[0, WORD])])]
     return says, list(zip(words, likely.values.tolist(), strict=True)), f"describer.looks.{LAYER - 1}.cross_attention"

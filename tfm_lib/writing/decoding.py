@@ -13,7 +13,6 @@ from tfm_lib.errors import CourseError
 from tfm_lib.masks import check_mask, padding_mask
 from tfm_lib.model import SourceMask, Transformer
 from tfm_lib.writing.cache import DecoderCache
-from tfm_lib.writing.cache import KeyValueCache as KeyValueCache  # lessons import it from here
 from tfm_lib.writing.next_token import NO_RULES, Rules, log_softmax, next_token_probs
 
 
