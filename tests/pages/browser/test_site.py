@@ -233,6 +233,7 @@ def test_machinery_is_folded_pictures_have_their_words_and_an_opening_quiz_is_an
     fold = page.locator("summary", has_text="Know this already? Three questions")
     assert not opening.is_visible()
     fold.click()
+    opening.locator("legend").nth(2).wait_for()  # a busy machine draws the quiz a moment later
     assert opening.locator("legend").count() == 3 and opening.locator("li:visible").count() == 0
     opening.locator("button").first.click()
     for number, score in ((1, "1 of 3 answered."), (2, "0 of 3 answered.")):  # each quiz has answers of its own
