@@ -143,7 +143,9 @@ def test_dev_and_test_beside_the_training_file_are_used(tmp_path: Path) -> None:
     for name in ("train", "dev", "test"):
         write(tmp_path / f"{name}.jsonl.gz", [Pair(name, name)])
     for given_path in (tmp_path, tmp_path / "train.jsonl.gz"):
-        assert [split[0].article for split in read_splits(given_path)] == ["train", "dev", "test"]
+        said: list[str] = []
+        assert [split[0].article for split in read_splits(given_path, say=said.append)] == ["train", "dev", "test"]
+        assert sum("train.jsonl.gz" in line for line in said) == 1
     other = write(tmp_path / "shop.jsonl.gz", MANY)
     assert read_splits(other) == split_pairs(MANY), "what stands beside another file is not its own"
     (tmp_path / "dev.jsonl.gz").unlink()

@@ -191,6 +191,9 @@ def test_a_split_comes_in_parts_and_in_the_folder_of_the_hub(tmp_path):
 
 
 def test_a_folder_of_datasets_or_of_folders_is_told_what_to_give(tmp_path):
+    (tmp_path / "de").mkdir()
+    with pytest.raises(ValueError, match="give one, or a file"):
+        read_splits(tmp_path)
     (tmp_path / "en").mkdir()
     (tmp_path / "en/train.csv").write_text(TABLE)
     with pytest.raises(ValueError, match=f"give one of its folders, such as {re.escape(str(tmp_path / 'en'))}"):

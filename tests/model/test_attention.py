@@ -100,6 +100,14 @@ def test_a_model_that_reads_long_texts_is_compiled_and_exported_whole():
         assert torch.allclose(torch.export.export(model, (src, tgt)).module()(src, tgt), wanted, atol=1e-5)
 
 
+def test_the_smallest_layer_has_one_head_of_width_one():
+    layer, x = MultiHeadAttention(1, 1), torch.randn(2, 3, 1)
+    assert layer(x, x, x).shape == (2, 3, 1)
+    for d_model, num_heads in ((0, 1), (1, 0), (3, 2)):
+        with pytest.raises(ValueError, match="num_heads must divide d_model"):
+            MultiHeadAttention(d_model, num_heads)
+
+
 def test_dropout_acts_on_the_weights_in_training_only_and_recorded_ones_are_taken_before_it():
     layer, x = MultiHeadAttention(8, 2, dropout=0.5), torch.randn(2, 5, 8)
     assert not torch.allclose(layer(x, x, x), layer(x, x, x))

@@ -10,14 +10,15 @@ Source: DeMillo et al. 1978, "Hints on Test Data Selection"; the changes are mos
 import ast
 import contextlib
 import gc
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +85,17 @@ def mutants(module: str) -> Iterator[Mutant]:
             change = "  ->  ".join(was + ast.unparse(node).splitlines()[:1])
             yield Mutant(module, node.lineno, change, ast.unparse(tree))
             setattr(node, name, before)
+
+
+def drawing(everyone: list[Mutant], seed: str) -> list[Mutant]:
+    """All of them in an order by chance, of which a change in the code moves none but those that it makes or ends."""
+    twins = Counter[tuple[str, str]]()  # a module may have the same change in several lines
+    places = dict[Mutant, bytes]()
+    for mutant in everyone:
+        name = (mutant.module, mutant.change)
+        places[mutant] = hashlib.blake2b(repr((seed, *name, twins[name])).encode()).digest()
+        twins[name] += 1
+    return sorted(everyone, key=places.__getitem__)
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
@@ -183,7 +195,7 @@ if __name__ == "__main__":
     prepare()
     number, seed, *modules = sys.argv[1:]
     everyone = [mutant for module in modules or TESTS for mutant in mutants(module)]
-    drawn = Random(int(seed)).sample(everyone, min(int(number), len(everyone)))
+    drawn = drawing(everyone, seed)[: int(number)]
     chosen = sorted({mutant.module for mutant in drawn})
     with broken({module: ast.unparse(parsed(module)) for module in chosen}) as folder:  # that is: not broken
         for tests in dict.fromkeys(tests for module in chosen for tests in TESTS[module].split()):

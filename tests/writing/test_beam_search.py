@@ -67,6 +67,7 @@ SETTINGS = [
     dict(num_beams=4, early_stopping=True, length_penalty=2.0, rules=Rules(no_repeat_ngram_size=3, min_new_tokens=2)),
     dict(num_beams=5, length_penalty=0.6, rules=Rules(no_repeat_ngram_size=2, first=4, banned=[5])),
     dict(num_beams=2, length_penalty=-0.5),
+    dict(num_beams=3, rules=Rules(last=6)),
 ]
 
 

@@ -192,6 +192,8 @@ def test_a_mask_that_does_not_fit_is_refused():
     for shape in ((2, 2), (3, 1, 1, 2), (2, 1, 1, 3), (2, 2, 1, 2), (2, 1, 2, 2)):
         with pytest.raises(ValueError, match="does not broadcast|mask of four axes"):
             greedy(small(num_heads=2), random_ids(2, 2), 4, src_mask=torch.ones(shape, dtype=torch.bool))
+    with pytest.raises(TypeError, match="a mask must be a boolean tensor .* got str"):
+        greedy(small(), random_ids(2, 2), 4, src_mask="causal")
 
 
 def test_buffers_are_allocated_once_and_rows_are_selected_from_them():

@@ -166,6 +166,13 @@ def test_baselines_made_once_serve_every_test_set(monkeypatch):
     assert evaluate(["a late storm"] * 2, SPLITS, baselines=known) == fresh
 
 
+def test_a_bar_is_drawn_where_it_is_asked_for(capsys):
+    evaluate(["a late storm"] * 2, SPLITS)
+    assert capsys.readouterr().err == ""
+    evaluate(["a late storm"] * 2, SPLITS, progress=True)
+    assert "scoring" in capsys.readouterr().err
+
+
 def test_the_table_of_stories_has_their_slots():
     stories = [
         compose("planting", "shrubs", "Anna Weber", "Oslo", "Monday", 12),
