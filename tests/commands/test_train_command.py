@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -24,7 +25,7 @@ from tfm_lib.data.newsroom import TEN_PAIRS, make_newsroom
 from tfm_lib.data.pairs import Pair, Splits
 from tfm_lib.data.vocabulary import Vocabulary
 from tfm_lib.errors import BY_MAKE, CourseError, course_errors
-from tfm_lib.learning import checkpoints, training
+from tfm_lib.learning import checkpoints, training, workers
 from tfm_lib.learning.checkpoints import Checkpoint
 from tfm_lib.learning.head_start import word_vectors
 from tfm_lib.learning.recipes import Recipe
@@ -302,6 +303,9 @@ def test_pairs_that_are_read_often_are_learned_in_another_way(shop, monkeypatch)
     monkeypatch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=60, dev=10, test=12))
     newsroom = tasks.newsroom(0)
     assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
+    together = SimpleNamespace(**{**vars(training), "takes_risk": workers.takes_risk})
+    monkeypatch.setattr(runs, "who_trains", lambda: together)
+    assert trained("--data", shop, "--steps", str(most), "--replace").state.recipe.risk_steps == 0
 
 
 def test_the_steps_that_minimize_risk_are_measured_too(monkeypatch, capsys):
