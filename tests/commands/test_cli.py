@@ -113,7 +113,7 @@ except ValueError as error:
 
 # --- what make hands over
 
-WHOSE = [(command, name) for command in TFM.commands for name in parameters(command)]
+OPTIONS = [(command, name) for command in TFM.commands for name in parameters(command)]
 
 
 def by_make(command: str, **options: str) -> list[str]:
@@ -124,7 +124,7 @@ def by_make(command: str, **options: str) -> list[str]:
         return given_to_make(command)
 
 
-@pytest.mark.parametrize(("command", "name"), WHOSE, ids=map("-".join, WHOSE))
+@pytest.mark.parametrize(("command", "name"), OPTIONS, ids=map("-".join, OPTIONS))
 def test_each_option_reaches_its_command(command, name):
     """None is forgotten: an option that is left out would be obeyed by nobody, and nobody would say so."""
     parameter = parameters(command)[name]

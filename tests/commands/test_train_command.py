@@ -303,7 +303,7 @@ def test_pairs_that_are_read_often_are_learned_in_another_way(shop, monkeypatch)
     monkeypatch.setattr(tasks, "make_newsroom", partial(make_newsroom, train=60, dev=10, test=12))
     newsroom = tasks.newsroom(0)
     assert newsroom.of_passes(100) is newsroom, "whose recipe is its own"
-    together = SimpleNamespace(**{**vars(training), "takes_risk": workers.takes_risk})
+    together = SimpleNamespace(**{**vars(training), "minimizes_risk": workers.minimizes_risk})
     monkeypatch.setattr(runs, "who_trains", lambda: together)
     assert trained("--data", shop, "--steps", str(most), "--replace").state.recipe.risk_steps == 0
 

@@ -103,14 +103,14 @@ class _Start:
             elif self.team.is_first():
                 print(f"{option('steps', steps)} is what {minutes:g} minutes hold; it repeats this run exactly")
             task = task.of_steps(min(steps, most))
-        task = task.of_passes(task.recipe.steps / batches, RISK if self.team.takes_risk else 0.0)
+        task = task.of_passes(task.recipe.steps / batches, RISK if self.team.minimizes_risk else 0.0)
         return self.model(task, vectors), task.recipe, limit
 
     def measured_steps(self, vectors: Tensor | None, batches: int, minutes: float) -> int:
         """How many steps this machine takes in these minutes."""
         within, task = partial(self.team.steps_within, minutes), self.task
         steps = within(self.model(task, vectors), self.examples, task.recipe)
-        if not self.team.takes_risk or not task.by_passes or steps < OFTEN * batches:
+        if not self.team.minimizes_risk or not task.by_passes or steps < OFTEN * batches:
             return steps
         often = task.of_passes(steps / batches)
         trial = self.model(often, vectors)

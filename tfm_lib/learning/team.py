@@ -13,7 +13,7 @@ from tfm_lib.learning.checkpoints import History
 class Team(Protocol):
     """Who trains: `learning.training` alone, or `learning.workers` together."""
 
-    takes_risk: bool  # whether it can minimize risk
+    minimizes_risk: bool
 
     def find_device(self, name: str | None = None) -> torch.device: ...
     def is_first(self) -> bool: ...  # who says, saves and scores something

@@ -22,7 +22,7 @@ from tfm_lib.learning.resuming import resume, snapshot
 from tfm_lib.learning.risk import risk_step
 
 TIMED_STEPS = 20
-takes_risk = True  # as a Team, see `learning.team`
+minimizes_risk = True  # as a Team, see `learning.team`
 
 
 def set_seed(seed: int) -> None:

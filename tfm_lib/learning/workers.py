@@ -22,7 +22,7 @@ from tfm_lib.learning.checkpoints import History, State
 from tfm_lib.learning.launching import STOPS
 from tfm_lib.learning.recipes import Recipe
 
-takes_risk = False  # a step of risk samples texts, each worker its own, and nothing adds them up
+minimizes_risk = False  # a step of risk samples texts, each worker its own, and nothing adds them up
 
 
 def is_first() -> bool:
